@@ -107,7 +107,7 @@ impl<'a> Schedule<'a> {
             message,
             catch_up: spec.catch_up,
             paused: schedule.paused,
-            next_at: schedule.next_at.map(Instant),
+            next_at: schedule.next_at.filter(|_| schedule.spec.timing.can_tick()).map(Instant),
             last_at: schedule.last_at.map(Instant),
             last_message_id: schedule.last_message_id,
             last_error: schedule.last_error.as_deref(),

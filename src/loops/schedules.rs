@@ -71,21 +71,28 @@ pub async fn tick_schedules(store: Store, traces: Option<Traces>) -> Infallible 
 struct Revising {
     steps: watch::Receiver<()>,
     revised: Option<Instant>,
+    /// An earlier tick than the next one may be due by now. Kept until a look has succeeded.
+    sooner: bool,
 }
 
 impl Revising {
     fn new(store: &Store) -> Self {
-        Self { steps: store.clock_steps(), revised: None }
+        Self { steps: store.clock_steps(), revised: None, sooner: false }
     }
 
     async fn look(&mut self, store: &Store, was_set: bool) {
         let is_due = self.revised.is_none_or(|at| at.elapsed() > REVISE_INTERVAL);
+        self.sooner |= was_set;
         let revised = match store.compare_zones().await {
-            Ok((false, _)) if !is_due && !was_set => return,
-            Ok((_, is_first)) => store.revise_schedules(is_first || was_set).await,
+            Ok((false, _)) if !is_due && !self.sooner => return,
+            Ok((_, is_first)) => {
+                self.sooner |= is_first;
+                store.revise_schedules(self.sooner).await
+            }
             Err(error) => Err(error),
         };
         // Otherwise the next look tries again.
+        self.sooner &= revised.is_err();
         self.revised = revised.is_ok().then(Instant::now);
     }
 

@@ -43,7 +43,7 @@ pub const KNOWN_VERSION: i64 = SQS_VERSION;
 /// How long calls that are under way when the primary has moved may still be answered by the old one.
 const MOVE_GRACE: Duration = Duration::from_millis(100);
 /// What a primary cannot confirm meanwhile.
-const REPLICA_AWAY: &str = "a replica of Redis is away: until it is back, whatever is asked of topics with durability replicated is answered 503 outcome_unknown";
+pub(super) const REPLICA_AWAY: &str = "a replica of Redis is away: until it is back, whatever is asked of topics with durability replicated is answered 503 outcome_unknown";
 /// What cannot be known then.
 const WAIT_REFUSED: &str = "Redis refuses WAIT: a change of a topic or schedule may be lost in a failover, and durability replicated cannot be had";
 /// What a primary without this guard may lose.

@@ -3,6 +3,7 @@
 
 use super::{
     Store,
+    backend::REPLICA_AWAY,
     batch::{Command, Node},
     connect_error::ConnectError,
     connection::Connection,
@@ -160,6 +161,10 @@ pub(super) async fn node_health(node: &Node, key: &str) -> Result<Vec<&'static s
     let server = node.backend.server();
     let mut warnings = server.as_ref().map(|server| server.warnings.clone()).unwrap_or_default();
     warnings.extend(node.backend.warnings());
+    // They are connected and do not answer, or too late.
+    if node.backend.can_confirm() && node.backend.has_replicas() && !node.confirms() {
+        warnings.push(REPLICA_AWAY);
+    }
     if server.is_some_and(|server| server.refused) {
         return Ok(warnings);
     }

@@ -132,6 +132,11 @@ impl Store {
         loop {
             let (page, more, now) = self.read_schedules(after.as_ref(), PAGE).await?;
             for schedule in &page {
+                if let Some(why) =
+                    schedule.spec.timing.warning().filter(|_| !schedule.spec.timing.can_tick())
+                {
+                    tracing::warn!(name = %schedule.name, why, "a schedule");
+                }
                 let stuck = schedule.next_at.filter(|_| schedule.is_stuck(now));
                 let revised = self.revised(schedule, now, sooner).filter(|_| schedule.is_free(now));
                 if let Some(next) = revised.or(stuck) {
