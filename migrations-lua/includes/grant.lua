@@ -49,30 +49,31 @@ local function turns_of(extra, planned)
 end
 
 -- Has those of the next `most` messages in line wait whose turn at the rate of their group has not come: they were planned
--- when it seemed that those before them would go sooner, or before there was a rate. Returns whether the next `most` are
--- clear after fewer than `rounds` of that.
+-- when it seemed that those before them would go sooner, or before there was a rate. Returns how many of the next `most`, from
+-- the first on, are clear after at most so many rounds of that.
 local function hold_early(k, now, most, interval, burst, rounds)
-  for _ = 1, rounds do
+  for round = 0, rounds do
     local members, dues, ends, early = {}, {}, {}, {}
     local list = redis.call('ZRANGE', k.ready, 0, most - 1, 'WITHSCORES')
     for i = 1, #list, 2 do members[#members + 1], dues[#dues + 1] = list[i], rank_due(list[i + 1]) end
     list = most > #members and redis.call('ZRANGEBYSCORE', k.delayed, '-inf', now, 'WITHSCORES', 'LIMIT', 0, most - #members) or {}
     for i = 1, #list, 2 do members[#members + 1], dues[#dues + 1] = list[i], tonumber(list[i + 1]) end
-    if #members == 0 then return true end
+    if #members == 0 then return most end
+    local first
     local extras, planned = redis.call('HMGET', k.extra, unpack(members)), redis.call('ZMSCORE', k.turns, unpack(members))
     for i = 1, #members do
       local turns, id = turns_of(extras[i], planned[i])
       if turns then
         ends[turns] = ends[turns] or tonumber(redis.call('ZSCORE', k.rates, turns) or 0)
         local after = take_turn(ends[turns], now, dues[i], interval, burst)
-        if after then ends[turns] = after else early[id] = true end
+        if after then ends[turns] = after else early[id], first = true, first or i end
         if not planned[i] then redis.call('ZADD', k.turns, dues[i], members[i]) end
       end
     end
-    if not next(early) then return true end
+    if not first then return most end
+    if round == rounds then return first - 1 end
     for id in pairs(early) do plan(k, id, now) end
   end
-  return false
 end
 
 -- Takes the turns of messages that are granted: `found` is member, due, ….

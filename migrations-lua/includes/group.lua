@@ -183,8 +183,6 @@ local function let_go(k, ids)
       local due = tonumber(dues[i])
       local _, _, _, priority, rest = parse_extra(extras[i])
       local at = head_due(k, string.sub(entries[i], 1, 16), members[i], now, due, interval, burst)
-      -- Where there is a rate, it falls due no sooner than it can be granted: its TTL counts from then.
-      if interval then at = math.max(at, now) end
       if priority == 0 then
         plain[#plain + 1], plain[#plain + 2] = at == due and dues[i] or at, members[i]
       else
@@ -206,7 +204,8 @@ local function let_go(k, ids)
 end
 
 -- Takes messages that are done out of their groups: `groups` and `orders` hold those of each, by index, '' for none. For each
--- head that leaves the next message goes; two more if there may be more heads by now.
+-- head that leaves the next message goes; two more if there may be more heads by now. A caller that takes out one message
+-- after another sets `k.unplanned`, and calls `plan_left` at its end: so each group is planned once.
 local function leave_groups(k, members, groups, orders)
   local entries, ids, left, any = {}, {}, {}, false
   for i = 1, #members do
@@ -230,7 +229,21 @@ local function leave_groups(k, members, groups, orders)
   let_go(k, left)
   -- Some were never granted.
   if redis.call('ZREM', k.turns, unpack(members)) > 0 then
-    for id in pairs(left) do plan(k, id, now_ms()) end
+    for id in pairs(left) do
+      if not k.unplanned then
+        plan(k, id, now_ms())
+      elseif not k.unplanned[id] then
+        k.unplanned[id], k.planned = true, (k.planned or 0) + entries_of(k.heads, id)
+      end
+    end
+  end
+end
+
+-- Plans the groups that heads have left, each as a whole: the caller stops once `k.planned`, their heads, are some 1000.
+local function plan_left(k, now)
+  for id in pairs(k.unplanned) do
+    k.planned = 0
+    plan(k, id, now)
   end
 end
 

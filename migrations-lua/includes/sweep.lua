@@ -5,7 +5,8 @@
 -- The effects of time on a partition.
 
 -- Drops waiting messages that have outlived the topic's TTL. Those with a TTL of their own are in `expires`. Checks up to
--- `limit` messages. Returns how many it checked, and whether more may be left.
+-- `limit` messages. Returns how many it checked, and whether more may be left: also what a dropped one let go in a group with a
+-- rate, whose TTL may be over, too.
 local function sweep_ttl(k, now, limit, ttl, budget)
   local horizon = string.format('%d', now - ttl)
   -- These came back after a grant, so they are due later than when their TTL began.
@@ -34,7 +35,7 @@ local function sweep_ttl(k, now, limit, ttl, budget)
       from = lowest + 35184372088832
     end
   end
-  return seen, seen >= limit and dropped > 0
+  return seen, dropped > 0 and (seen >= limit or not blocked_ttl(k, ttl))
 end
 
 -- Ends everything that has expired in the partition, in up to `limit` steps: leases (two steps each), TTLs, retention, idempotency keys.
@@ -51,7 +52,7 @@ local function sweep(k, now, limit, rules)
   share = math.ceil(left / 2)
   local over = redis.call('ZRANGEBYSCORE', k.expires, '-inf', now, 'LIMIT', 0, share)
   count = note_over(k, now, over, rules.ttl, budget)
-  left, more = left - count, more or count == share
+  left, more = left - count, more or count == share or count > 0 and not blocked_ttl(k, 0)
   if rules.ttl then
     local seen, unseen = sweep_ttl(k, now, math.ceil(left / 2), rules.ttl, budget)
     left, more = left - seen, more or unseen

@@ -70,12 +70,14 @@ local function change(member, due)
 end
 
 local reply = { now, 0 }
+k.unplanned = {}
 for i = 4, #ARGV, 2 do
-  if i > 4 and room <= 0 then break end
+  if i > 4 and (room <= 0 or (k.planned or 0) >= 1000) then break end
   -- Both may be written or freed.
   room = room_after(k, ARGV[i], room) - to_free(k, ARGV[i])
   reply[#reply + 1] = change(ARGV[i], due_at(ARGV[i + 1], now, up))
 end
+plan_left(k, now)
 if redriven > 0 then redis.call('HINCRBY', k.meta, 'redriven', redriven) end
 reply[2] = wake(k.meta, meta[2], earliest)
 return reply

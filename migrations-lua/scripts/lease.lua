@@ -84,7 +84,7 @@ local _, interval, burst
 local before = expired + died
 if special and most > 0 and KEYS[16] then
   _, interval, burst = lib.group_rules(k)
-  if interval and not lib.hold_early(k, now, most, interval, burst, 3) then most = 0 end
+  if interval then most = lib.hold_early(k, now, most, interval, burst, 3) end
 end
 -- A message whose TTL has ended is never granted, nor one that has used up its attempts after max_attempts was lowered.
 if special and most > 0 and (ttl or meta[5] or redis.call('EXISTS', k.expires) == 1) then
@@ -94,7 +94,7 @@ if special and most > 0 and (ttl or meta[5] or redis.call('EXISTS', k.expires) =
   most = clear and math.max(math.min(most, LIMIT - 2 * ended - dropped - 2 * buried), 0) or 0
 end
 -- What has come to the front instead.
-if interval and most > 0 and expired + died > before and not lib.hold_early(k, now, most, interval, burst, 1) then most = 0 end
+if interval and most > 0 and expired + died > before then most = lib.hold_early(k, now, most, interval, burst, 1) end
 capped = capped or most < asked
 local ranked = special and most > 0 and math.min(most, redis.call('ZCARD', KEYS[8])) or 0
 local due = most > ranked and math.min(most - ranked, redis.call('ZCOUNT', KEYS[3], '-inf', now)) or 0

@@ -110,14 +110,6 @@ async fn visit_limits(one: &Client) {
     let held = one.lease_one_with(here, json!({"wait_ms": 5_000})).await;
     one.nack_leased(&held, json!({"dead": true})).await.expect(200);
     one.post(&format!("/topics/{here}/purge"), &json!({"states": ["blocked", "ready"]})).await;
-    // Counted over two partitions.
-    let split = &topic("slots-split-limits");
-    one.put_topic(split, json!({"max_leased": 1, "partitions": 2})).await.expect(201);
-    for n in 0..3 {
-        one.published(split, json!({"payload": n})).await;
-    }
-    one.lease_one_with(split, json!({"wait_ms": 5_000})).await;
-    assert!(one.leased(split, json!({})).await.is_empty());
 }
 
 /// Sends JSON.
@@ -296,6 +288,7 @@ async fn every_call_stays_in_one_slot_and_every_key_is_declared() {
     moves::visit_sqs(&client).await;
     moves::visit_moves(&client, redis).await;
     moves::visit_dead(&client).await;
+    moves::visit_split_limit(&client).await;
     moves::visit_quotas(redis).await;
     // A place without a body, for the audit to find and to mend.
     let damaged = topic("slots-damaged");

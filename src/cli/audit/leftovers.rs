@@ -6,7 +6,7 @@
 use super::{finding::Finding, walk::Tell};
 use crate::{
     error::Error,
-    model::{PartitionNumber, TopicName},
+    model::{Millis, PartitionNumber, TopicName},
     store::{
         PartitionName, Store,
         batch::{Command, Node},
@@ -24,6 +24,8 @@ use std::{
 const COUNT: usize = 500;
 /// How long a deletion that is under way has to end.
 const PAUSE: Duration = Duration::from_millis(200);
+/// How long (ms) a note of a partition's history may wait for an instance.
+const RECENT_MS: Millis = 60_000;
 
 /// How many partitions topics have; 0 for those that are not there.
 type Partitions = HashMap<TopicName, usize>;
@@ -64,7 +66,11 @@ pub(super) async fn audit_leftovers(
                 continue;
             }
             let still = Command::new(look).arg((key, &name[..]));
-            if word(&store.lanes.command(still).await?).is_none() {
+            let still = store.lanes.command(still).await?;
+            let Some(still) = word(&still) else { continue };
+            // What was noted a moment ago is taken back as soon as an instance looks at the partition.
+            let is_recent = |at: Millis| (at - store.now()).abs() < RECENT_MS;
+            if place == "in history" && still.parse().is_ok_and(is_recent) {
                 continue;
             }
             let defect = if parsed.is_some() { "leftover" } else { "bad_name" };

@@ -249,7 +249,7 @@ impl Store {
     ) {
         let outcomes = leased.as_deref().unwrap_or_default();
         let is_known = |outcome: &Result<LeaseOutcome, Error>| match outcome {
-            Ok(outcome) => outcome.failed.is_none(),
+            Ok(outcome) => outcome.failed != Some(Error::OutcomeUnknown),
             Err(error) => *error != Error::OutcomeUnknown,
         };
         if matches!(leased, Err(Error::OutcomeUnknown)) || !outcomes.iter().all(is_known) {

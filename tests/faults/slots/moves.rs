@@ -64,3 +64,14 @@ pub async fn visit_quotas(redis: &Redis) {
     let client = dueq.client().with_key("dq_key-of-quotas-in-tests");
     client.published(&topic("slots-quotas"), json!({"payload": 1})).await;
 }
+
+/// Leases that are counted over two partitions.
+pub async fn visit_split_limit(client: &Client) {
+    let split = &topic("slots-split-limits");
+    client.put_topic(split, json!({"max_leased": 1, "partitions": 2})).await.expect(201);
+    for n in 0..3 {
+        client.published(split, json!({"payload": n})).await;
+    }
+    client.lease_one_with(split, json!({"wait_ms": 5_000})).await;
+    assert!(client.leased(split, json!({})).await.is_empty());
+}

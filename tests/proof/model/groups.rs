@@ -150,7 +150,7 @@ impl World {
             let end = self.rates.entry(key).or_default();
             let ahead = (*end).max(taken);
             *end = ahead.max(now * 1000) + rate.0;
-            m.place = Place::Waiting { due: planned(ahead, now, due, rate).max(now) };
+            m.place = Place::Waiting { due: planned(ahead, now, due, rate) };
             m.turn = Some(due);
         }
     }

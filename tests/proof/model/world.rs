@@ -216,29 +216,38 @@ impl World {
     pub fn settle(&mut self) {
         let now = self.now;
         self.settling = true;
-        for n in 0..self.messages.len() {
-            let Some(topic) = &self.topics[self.messages[n].topic] else { continue };
-            let config = topic.config.clone();
-            if let Place::Leased { deadline, .. } = self.messages[n].place
-                && deadline <= now
-            {
-                self.lease_ends(n, &config, deadline);
-            }
-            let m = &mut self.messages[n];
-            match m.place {
-                Place::Leased { .. } => {
-                    let over = m.began.and_then(|began| m.over(&config, began));
-                    m.spent |= over.is_some_and(|over| over <= now);
-                    continue;
+        // What goes may let others go, whose time is over, too.
+        let mut any = true;
+        while std::mem::take(&mut any) {
+            for n in 0..self.messages.len() {
+                let Some(topic) = &self.topics[self.messages[n].topic] else { continue };
+                let config = topic.config.clone();
+                if let Place::Leased { deadline, .. } = self.messages[n].place
+                    && deadline <= now
+                {
+                    self.lease_ends(n, &config, deadline);
                 }
-                Place::Waiting { due } if m.over(&config, due).is_some_and(|over| over <= now) => {
-                    self.remove(n, Some("expired"));
+                let m = &mut self.messages[n];
+                match m.place {
+                    Place::Leased { .. } => {
+                        let over = m.began.and_then(|began| m.over(&config, began));
+                        m.spent |= over.is_some_and(|over| over <= now);
+                        continue;
+                    }
+                    Place::Waiting { due }
+                        if m.over(&config, due).is_some_and(|over| over <= now) =>
+                    {
+                        self.remove(n, Some("expired"));
+                    }
+                    Place::Dead { at } if at + config.dead_ms <= now => {
+                        self.remove(n, Some("expired"))
+                    }
+                    Place::Acked { at } if at + config.acked_ms <= now => self.remove(n, None),
+                    _ => continue,
                 }
-                Place::Dead { at } if at + config.dead_ms <= now => self.remove(n, Some("expired")),
-                Place::Acked { at } if at + config.acked_ms <= now => self.remove(n, None),
-                _ => continue,
+                self.messages[n].lingers = true;
+                any = true;
             }
-            self.messages[n].lingers = true;
         }
         self.settling = false;
         for topic in self.topics.iter_mut().flatten() {
