@@ -24,7 +24,7 @@ use std::{
 const COUNT: usize = 500;
 /// How long a deletion that is under way has to end.
 const PAUSE: Duration = Duration::from_millis(200);
-/// How long (ms) a note of a partition's history may wait for an instance.
+/// How long (ms) a note about a partition may wait for an instance.
 const RECENT_MS: Millis = 60_000;
 
 /// How many partitions topics have; 0 for those that are not there.
@@ -68,9 +68,10 @@ pub(super) async fn audit_leftovers(
             let still = Command::new(look).arg((key, &name[..]));
             let still = store.lanes.command(still).await?;
             let Some(still) = word(&still) else { continue };
-            // What was noted a moment ago is taken back as soon as an instance looks at the partition.
+            // An instance that had not yet heard of the deletion may have noted this a moment ago; the note goes when its
+            // moment comes.
             let is_recent = |at: Millis| (at - store.now()).abs() < RECENT_MS;
-            if place == "in history" && still.parse().is_ok_and(is_recent) {
+            if place != "in lateness" && still.parse().is_ok_and(is_recent) {
                 continue;
             }
             let defect = if parsed.is_some() { "leftover" } else { "bad_name" };
