@@ -7,6 +7,7 @@
 //! and those that occur twice come twice.
 
 mod search;
+pub(super) mod words;
 
 use search::DAY;
 
@@ -24,8 +25,8 @@ struct Field {
 }
 
 const MONTHS: &str =
-    "JANUARY FEBRUARY MARCH APRIL MAY JUNE JULY AUGUST SEPTEMBER OCTOBER NOVEMBER DECEMBER";
-const WEEKDAYS: &str = "SUNDAY MONDAY TUESDAY WEDNESDAY THURSDAY FRIDAY SATURDAY";
+    "January February March April May June July August September October November December";
+const WEEKDAYS: &str = "Sunday Monday Tuesday Wednesday Thursday Friday Saturday";
 
 type Text = &'static str;
 
@@ -150,6 +151,11 @@ impl Cron {
 }
 
 impl Field {
+    /// All values, as bits.
+    const fn all(&self) -> u64 {
+        (2_u64 << self.high) - (1_u64 << self.low)
+    }
+
     /// Reads a field, item by item.
     fn read(
         &self,
@@ -210,12 +216,12 @@ impl Field {
 
 /// A number without a sign.
 /// A number without a sign.
-pub(super) fn digits(text: &str) -> Option<u32> {
+fn digits(text: &str) -> Option<u32> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
 /// The fields that a name such as `@daily` stands for.
-pub(super) fn alias(text: &str) -> Option<&'static str> {
+fn alias(text: &str) -> Option<&'static str> {
     Some(match text.to_ascii_lowercase().as_str() {
         "@yearly" | "@annually" => "0 0 1 1 *",
         "@monthly" => "0 0 1 * *",

@@ -1,9 +1,10 @@
 //! When schedules tick. Instants are milliseconds of Redis's clock like all others; a cron expression is read in its time
 //! zone, where it means what is on the clock on the wall there (see [`Cron`]).
 
-mod words;
-
-use super::{Cron, InvalidCron, InvalidTimezone, LAST, MAX_DELAY_MS, Millis, TopicName, Zones};
+use super::{
+    Cron, InvalidCron, InvalidTimezone, LAST, MAX_DELAY_MS, Millis, TopicName, Zones,
+    cron::words::every,
+};
 use jiff::{Timestamp, tz::TimeZone};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -147,6 +148,22 @@ impl CronTiming {
 }
 
 impl Timing {
+    /// What it means, in words; `None` where that takes many.
+    pub fn words(&self) -> Option<String> {
+        match self {
+            Self::Cron(CronTiming { read, timezone, .. }) => {
+                let words = read.as_ref().ok()?.0.words()?;
+                Some(format!("{words} in {timezone}"))
+            }
+            Self::Every { every_ms, .. } => {
+                let units = [(86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute")];
+                let units = units.into_iter().chain([(1_000, "second"), (1, "millisecond")]);
+                let mut fitting = units.filter(|(ms, _)| every_ms % ms == 0);
+                fitting.next().map(|(ms, unit)| every((every_ms / ms) as u64, unit))
+            }
+        }
+    }
+
     /// The first tick after `at`; `None` where there is none in the calendar any more.
     pub fn next_after(&self, at: Millis) -> Option<Millis> {
         match self {
