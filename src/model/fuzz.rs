@@ -12,7 +12,10 @@ pub(crate) use stored::backoff;
 use super::{Body, CallMethod, CallUrl, Callback, Content, Millis};
 use bytes::Bytes;
 use proptest::{collection::vec, prelude::*, sample::Index, sample::select};
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 /// How properties are tried. What fails is printed, not kept in a file.
 pub(crate) fn cases() -> ProptestConfig {
@@ -23,6 +26,30 @@ pub(crate) fn cases() -> ProptestConfig {
 pub(crate) fn fewer_cases(share: u32) -> ProptestConfig {
     let all = cases();
     ProptestConfig { cases: (all.cases / share).max(16), ..all }
+}
+
+/// Reading what a client wrote, about a kilobyte of it, takes less.
+const PARSE: Duration = Duration::from_millis(1);
+/// How much longer things may take without optimization.
+const SLOW: u32 = if cfg!(debug_assertions) { 20 } else { 1 };
+
+/// What this returns, if it takes less than `limit`: the best of three, since the machine may be busy.
+pub(crate) fn within<T>(limit: Duration, what: impl Fn() -> T) -> T {
+    let mut fastest = Duration::MAX;
+    for _ in 0..3 {
+        let began = Instant::now();
+        let value = what();
+        fastest = fastest.min(began.elapsed());
+        if fastest < limit * SLOW {
+            return value;
+        }
+    }
+    panic!("took {fastest:?}");
+}
+
+/// The same for a reader of what a client wrote: requests wait while it runs.
+pub(crate) fn soon<T>(read: impl Fn() -> T) -> T {
+    within(PARSE, read)
 }
 
 /// Pieces that mean something to some reader on the way.

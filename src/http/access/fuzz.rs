@@ -1,9 +1,9 @@
 //! Hosts, origins and keys as strangers send them: whatever is let in is a name of this machine to a browser too.
 
-use super::{hosts::Hosts, keys::Keys};
+use super::{hosts::Hosts, key_file::KeyFile, keys::Keys};
 use crate::{
     config::Secret,
-    model::fuzz::{cases, piece, spoilt, text},
+    model::fuzz::{cases, piece, soon, spoilt, text},
 };
 use axum::{
     body::Body,
@@ -80,7 +80,7 @@ proptest! {
 
     #[test]
     fn an_allowed_host_is_refused_at_start_or_lets_itself_in(allowed in prop_oneof![text(), "[a-zA-Z0-9._-]{1,20}", "[0-9a-f:]{2,12}"]) {
-        let Ok(hosts) = Hosts::new(std::slice::from_ref(&allowed)) else { return Ok(()) };
+        let Ok(hosts) = soon(|| Hosts::new(std::slice::from_ref(&allowed))) else { return Ok(()) };
         let bracketed = if allowed.contains(':') && !allowed.starts_with('[') { format!("[{allowed}]") } else { allowed.clone() };
         for host in [bracketed.clone(), bracketed.to_uppercase() + ":8080"] {
             let Some(request) = request(header::HOST, host.as_bytes()) else { continue };
@@ -94,7 +94,7 @@ proptest! {
         let given: Vec<Secret> = ["first-key", "second"].map(|key| Secret::from(key.to_owned())).into();
         let keys = Keys::read(&given, None).unwrap().unwrap();
         let Some(request) = request(header::AUTHORIZATION, &value) else { return Ok(()) };
-        if keys.of(request.headers(), true).is_ok() {
+        if soon(|| keys.of(request.headers(), true).is_ok()) {
             let said = String::from_utf8(value).unwrap();
             if said.starts_with("AWS4-HMAC-SHA256 ") {
                 prop_assert!(["=first-key/", "=second/"].iter().any(|key| said.contains(key)), "{}", said);
@@ -111,5 +111,19 @@ proptest! {
         let Ok(Some(keys)) = Keys::read(&[Secret::from(key.clone())], None) else { return Ok(()) };
         let request = request(header::AUTHORIZATION, format!("Bearer {key}").as_bytes()).unwrap();
         prop_assert!(keys.of(request.headers(), true).is_ok());
+    }
+
+    #[test]
+    fn a_key_file_is_refused_line_by_line_or_has_all_its_keys(
+        lines in vec(spoilt(select(vec![
+            "# a comment", "", "shop 0123456789abcdef0123456789abcdef publish:orders.* read:* rate=50 topics=3 bytes=9",
+            "ops 0123456789abcdef0123456789abcdee admin", "0123456789abcdef0123456789abcdea0123456789abcdef",
+        ])), 0..8),
+    ) {
+        let text: Vec<u8> = lines.join(&b'\n');
+        match soon(|| KeyFile::parse(&text, &[])) {
+            Ok(file) => prop_assert!(file.entries.len() <= text.split(|byte| *byte == b'\n').count()),
+            Err(wrong) => prop_assert!(wrong.to_string().contains("line ")),
+        }
     }
 }

@@ -5,7 +5,7 @@ use super::{
     outcome::{Verdict, verdict},
     request::build,
 };
-use crate::model::fuzz::{body, cases, headers, number, spoilt, text, url};
+use crate::model::fuzz::{body, cases, headers, number, soon, spoilt, text, url};
 use crate::model::{MessageId, Push, SigningSecret, TopicName, is_own_header};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use proptest::{collection::vec, prelude::*, sample::select};
@@ -28,7 +28,7 @@ proptest! {
         for (name, value) in said {
             HeaderValue::from_bytes(&value).into_iter().for_each(|value| drop(answer.insert(name.clone(), value)));
         }
-        match verdict(status, &answer, now) {
+        match soon(|| verdict(status, &answer, now)) {
             Verdict::Delivered => prop_assert!(status.is_success()),
             Verdict::Dead => prop_assert!(status.is_client_error()),
             Verdict::Retry { after: Some(_) } => prop_assert!([429, 503].contains(&status.as_u16())),

@@ -1,17 +1,14 @@
 //! Instants and schedules: what is read is the instant that was written, and a schedule's next tick is later and found
 //! soon.
 
-use super::{cases, now, number, spoilt_text, text};
+use super::{cases, now, number, soon, spoilt_text, text, within};
 use crate::model::*;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use proptest::{collection::vec, prelude::*, sample::select};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// Reading an expression takes less, and so does looking for a tick.
-const PARSE: Duration = Duration::from_millis(1);
+/// Looking for a tick takes less.
 const NEXT: Duration = Duration::from_millis(10);
-/// Without optimization.
-const SLOW: u32 = if cfg!(debug_assertions) { 20 } else { 1 };
 
 /// A field of a cron expression, right or wrong.
 fn field() -> impl Strategy<Value = String> {
@@ -57,20 +54,6 @@ fn zone(name: &str) -> TimeZone {
 
 fn stored(text: &str) -> Option<Timing> {
     Some(serde_json::from_str::<StoredTiming>(text).ok()?.read(&Zones::bundled()))
-}
-
-/// The best of three, on a busy machine.
-fn within<T>(limit: Duration, what: impl Fn() -> T) -> Result<T, TestCaseError> {
-    let mut fastest = Duration::MAX;
-    for _ in 0..3 {
-        let began = Instant::now();
-        let value = what();
-        fastest = fastest.min(began.elapsed());
-        if fastest < limit * SLOW {
-            return Ok(value);
-        }
-    }
-    Err(TestCaseError::fail(format!("took {fastest:?}")))
 }
 
 proptest! {
@@ -120,7 +103,7 @@ proptest! {
         at in number(),
     ) {
         if let Some(timing) = super::times::stored(&stored) {
-            if let Some(next) = within(NEXT, || timing.next_after(at))? {
+            if let Some(next) = within(NEXT, || timing.next_after(at)) {
                 prop_assert!(next > at, "{next} after {at}");
             }
             timing.ticks(at, at.saturating_add(1), CatchUp::All);
@@ -131,7 +114,7 @@ proptest! {
     fn a_time_zone_is_read_by_its_name_in_any_case(
         name in prop_oneof![text(), timezone(), spoilt_text(timezone())],
     ) {
-        if let Ok(zone) = Zones::bundled().get(&name) {
+        if let Ok(zone) = soon(|| Zones::bundled().get(&name)) {
             let known = zone.iana_name().unwrap().to_owned();
             prop_assert!(known.eq_ignore_ascii_case(&name) || known == "UTC", "{name}: {known}");
             prop_assert_eq!(Zones::bundled().get(&name.to_ascii_uppercase()), Ok(zone));
@@ -149,13 +132,13 @@ proptest! {
         now in now(),
     ) {
         let zone = zone(&timezone);
-        let Ok(cron) = within(PARSE, || CronTiming::parse(&expression, zone.clone()))? else {
+        let Ok(cron) = soon(|| CronTiming::parse(&expression, zone.clone())) else {
             return Ok(());
         };
         let timing = Timing::Cron(cron);
         let (mut at, mut ticks) = (now, Vec::new());
         for _ in 0..3 {
-            let Some(next) = within(NEXT, || timing.next_after(at))? else { break };
+            let Some(next) = within(NEXT, || timing.next_after(at)) else { break };
             prop_assert!(next > at, "{next} after {at}");
             at = next;
             ticks.push(next);
