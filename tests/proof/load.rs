@@ -11,7 +11,7 @@ use super::actor::{Actor, Fleet};
 use super::audit::{Audit, Place, connect, conserved};
 use super::checker::{self, Violation};
 use super::clients::board::Board;
-use super::clients::{self, Mix, consumers, meddlers, publishers, quiet};
+use super::clients::{self, Mix, consumers, extreme, meddlers, publishers, quiet};
 use super::history::Outcome;
 use super::record::Recorder;
 use super::stage::{Durability, Report, Setting};
@@ -21,6 +21,9 @@ use crate::harness::{Client, Redis, topic};
 const DRAIN: u64 = 8_000;
 /// And those of the quiet topic from here.
 const QUIET: u64 = 7_000;
+
+/// And those of the topic with extreme messages from here.
+const EXTREME: u64 = 6_000;
 
 /// A load that publishes nothing for so long is stuck.
 const STUCK: Duration = Duration::from_secs(60);
@@ -85,6 +88,11 @@ impl Load {
         }
         if mix.publishers > 0 {
             load.whisper();
+        }
+        for number in 0..mix.extreme {
+            let topic = format!("{}-extreme", load.topic);
+            let actor = Actor::new(&load.recorder, fleet, &topic, EXTREME + number);
+            load.tasks.spawn(extreme::client(actor, load.board.clone()));
         }
         let (gauge, board) = (load.actor(DRAIN - 1), load.board.clone());
         load.tasks.spawn(async move { board.gauge(gauge).await });

@@ -74,6 +74,8 @@ pub struct Mix {
     pub watchers: u64,
     /// Pauses and resumes the topic; more than one would resume each other's pauses.
     pub pausers: u64,
+    /// Take the longest messages that there may be through all states, on a topic beside.
+    pub extreme: u64,
 
     /// Of a hundred publishes how many are due at once.
     pub immediate: u32,
@@ -121,6 +123,7 @@ impl Mix {
             redrivers: 0,
             watchers: 0,
             pausers: 0,
+            extreme: 1,
             immediate: 30,
             delay: 600,
             padding: 200,
@@ -152,6 +155,7 @@ impl Mix {
         Mix {
             ways: &[(Way::Ack, 50), (Way::AckAlong, 50)],
             lease_ms: 5_000..=5_000,
+            extreme: 0,
             ..Mix::plain(2, 3)
         }
     }

@@ -9,6 +9,7 @@ pub mod consumers;
 pub mod dice;
 pub mod drafts;
 pub mod drain;
+pub mod extreme;
 pub mod holding;
 pub mod managing;
 pub mod meddlers;

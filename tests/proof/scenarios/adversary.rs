@@ -11,12 +11,8 @@ use super::crew::Crew;
 use super::findings::{CONTRACT, Findings};
 use crate::harness::{Client, number, text, topic};
 use crate::proof::clients::drafts::control;
+use crate::proof::clients::extreme::{self, LONGEST, PRIORITIES};
 use crate::proof::stage::{Report, Setting};
-
-/// Every priority that there is, above none.
-const PRIORITIES: usize = 255;
-/// The longest that a duration may be: ten years.
-const LONGEST: i64 = 315_360_000_000;
 
 /// Everything that a client may configure to hurt: bounds lowered under a backlog of all priorities, a time to live of a
 /// millisecond over it, the longest reasons, backoffs that leave every range, control characters in every text. No message
@@ -258,26 +254,13 @@ async fn control_characters(findings: &mut Findings, client: &Client) -> String 
 /// listed and purged.
 async fn extreme_messages(findings: &mut Findings, client: &Client) -> String {
     let topic = topic("adversary-extreme");
-    let retention = json!({"acked_ms": 604_800_000});
-    let config = json!({"ttl_ms": LONGEST, "retention": retention, "max_payload_bytes": 1_048_576});
-    client.configure(&topic, config).await;
-    let delays: Vec<i64> = (0..100).map(|n| LONGEST - n).collect();
-    let long = |n: usize| format!("{n:05}{}", "\u{1f600}".repeat(250));
-    let headers: serde_json::Map<String, Value> =
-        (0..32).map(|n| (format!("x-{n:02}"), json!("v".repeat(250)))).collect();
-    let message = |n: usize| {
-        json!({
-            "payload": n, "group": long(n), "key": long(n), "priority": 1 + n % PRIORITIES, "ttl_ms": LONGEST - 1,
-            "max_attempts": 2, "headers": headers, "backoff": {"kind": "schedule", "delays_ms": delays},
-        })
-    };
-    let all: Vec<Value> = (0..512).map(message).collect();
+    client.configure(&topic, extreme::config()).await;
+    let all: Vec<Value> = (0..512).map(extreme::message).collect();
     for part in all.chunks(128) {
         client.published_batch(&topic, part).await;
     }
     for n in 0..4 {
-        let body = json!({"payload": "x".repeat(1_048_570), "group": long(1000 + n)});
-        client.publish(&topic, body).await.expect(201);
+        client.publish(&topic, extreme::largest(1000 + n)).await.expect(201);
     }
     let mut granted = 0;
     loop {
