@@ -1,7 +1,7 @@
 //! `dueq keys secret` prints what receivers check signatures with. `dueq keys new` makes an API key. Only its hash goes into the key file, so the key itself is shown here once. It goes to
 //! standard error: in the file, by a careless `>>`, it would be a bare key, which may do everything.
 
-use super::client::{KeySecret, WithServer};
+use super::client::{KeySecret, key_secret};
 use crate::http::access::new_key;
 use clap::{Args as ClapArgs, Subcommand};
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ enum Command {
     /// Make a key. Prints the key on standard error, once, and the line for the file of --api-key-file on standard output.
     New(NewArgs),
     /// Print the secrets that sign what a topic sends, or the callbacks that this API key schedules.
-    Secret(WithServer<KeySecret>),
+    Secret(KeySecret),
 }
 
 #[derive(ClapArgs)]
@@ -37,7 +37,7 @@ struct NewArgs {
 pub async fn run(args: Args) -> ExitCode {
     match args.command {
         Command::New(args) => new(&args),
-        Command::Secret(command) => command.finish().await,
+        Command::Secret(args) => key_secret(args).await,
     }
 }
 

@@ -59,7 +59,7 @@ enum Command {
     /// Measure a dueq server, by default one started for the purpose.
     Bench(Box<bench::Args>),
     #[command(flatten)]
-    Client(client::Command),
+    Client(client::ToServer),
     /// Print a shell completion script.
     Completions(completions::Args),
     /// Write manual pages.

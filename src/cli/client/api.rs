@@ -9,6 +9,7 @@ use super::{
 };
 use bytes::Bytes;
 use clap::Args as ClapArgs;
+use form_urlencoded::Serializer;
 use http::{HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
@@ -18,8 +19,12 @@ use hyper_util::{
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
+use serde_json::value::RawValue;
 use std::{error::Error, fmt::Write as _, time::Duration};
 use tokio::time::timeout;
+
+/// Items of a page, at most.
+pub const PAGE: usize = 1_000;
 
 /// Time-out of a connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -59,6 +64,23 @@ pub struct Answer {
     pub status: StatusCode,
     /// The body as it came.
     pub body: Bytes,
+}
+
+/// A page of a list.
+pub struct Page {
+    /// The items as they came.
+    pub items: Vec<Box<RawValue>>,
+    /// The cursor of the next page.
+    pub next: Option<String>,
+    /// How many messages a search looked at.
+    pub scanned: u64,
+}
+
+impl Page {
+    /// The items that are objects.
+    pub fn objects(&self) -> impl Iterator<Item = Object> {
+        self.items.iter().filter_map(|item| serde_json::from_str(item.get()).ok())
+    }
 }
 
 impl Answer {
@@ -116,41 +138,41 @@ impl Client {
 
     /// Sends a GET of a path and query.
     pub async fn get(&self, path: &str) -> Result<Answer, Failure> {
-        self.send(Method::GET, path, None, 0).await
+        self.send(self.request(Method::GET, path), None, 0).await
+    }
+
+    /// Sends a GET of a page of a list, of up to `limit` items.
+    pub async fn page(
+        &self,
+        path: &str,
+        filter: &[(&str, &str)],
+        limit: usize,
+        cursor: Option<String>,
+    ) -> Result<Page, Failure> {
+        let mut query = Serializer::new(format!("{path}?limit={}", limit.min(PAGE)));
+        query.extend_pairs(filter);
+        query.extend_pairs(cursor.map(|cursor| ("cursor", cursor)));
+        let page = self.get(&query.finish()).await?.object()?;
+        Ok(Page {
+            items: page.get("items").unwrap_or_default(),
+            next: page.get("next_cursor"),
+            scanned: page.get("scanned").unwrap_or_default(),
+        })
     }
 
     /// Sends a DELETE of a path and query.
     pub async fn delete(&self, path: &str) -> Result<Answer, Failure> {
-        self.send(Method::DELETE, path, None, 0).await
+        self.send(self.request(Method::DELETE, path), None, 0).await
+    }
+
+    /// Sends a POST whose path says all.
+    pub async fn act(&self, path: &str) -> Result<Answer, Failure> {
+        self.post(path, &serde_json::json!({})).await
     }
 
     /// Sends a POST with a JSON body.
     pub async fn post(&self, path: &str, body: &impl Serialize) -> Result<Answer, Failure> {
         self.post_waiting(path, body, 0).await
-    }
-
-    /// Sends a PUT with a JSON body.
-    pub async fn put(&self, path: &str, body: &impl Serialize) -> Result<Answer, Failure> {
-        self.send(Method::PUT, path, Some(json(body)?), 0).await
-    }
-
-    /// Sends a PUT with a JSON body, which is refused where there is another revision than this.
-    pub async fn put_if(
-        &self,
-        path: &str,
-        body: &impl Serialize,
-        revision: Option<i64>,
-    ) -> Result<Answer, Failure> {
-        let mut request = self.request(Method::PUT, path);
-        if let Some(revision) = revision {
-            request = request.header(header::IF_MATCH, format!("\"{revision}\""));
-        }
-        self.exchange_within(request, Some(json(body)?), 0).await
-    }
-
-    /// Sends a PATCH with a JSON body.
-    pub async fn patch(&self, path: &str, body: &impl Serialize) -> Result<Answer, Failure> {
-        self.send(Method::PATCH, path, Some(json(body)?), 0).await
     }
 
     /// Sends a POST with a JSON body that asks the server to wait up to `wait_ms`.
@@ -160,17 +182,26 @@ impl Client {
         body: &impl Serialize,
         wait_ms: u64,
     ) -> Result<Answer, Failure> {
-        self.send(Method::POST, path, Some(json(body)?), wait_ms).await
+        self.send(self.request(Method::POST, path), Some(json(body)?), wait_ms).await
     }
 
-    async fn send(
+    /// Sends a PUT with a JSON body, which is refused where there is another revision than this.
+    pub async fn put(
         &self,
-        method: Method,
         path: &str,
-        body: Option<Vec<u8>>,
-        wait_ms: u64,
+        body: &impl Serialize,
+        revision: Option<i64>,
     ) -> Result<Answer, Failure> {
-        self.exchange_within(self.request(method, path), body, wait_ms).await
+        let mut request = self.request(Method::PUT, path);
+        if let Some(revision) = revision {
+            request = request.header(header::IF_MATCH, format!("\"{revision}\""));
+        }
+        self.send(request, Some(json(body)?), 0).await
+    }
+
+    /// Sends a PATCH with a JSON body.
+    pub async fn patch(&self, path: &str, body: &impl Serialize) -> Result<Answer, Failure> {
+        self.send(self.request(Method::PATCH, path), Some(json(body)?), 0).await
     }
 
     fn request(&self, method: Method, path: &str) -> http::request::Builder {
@@ -181,7 +212,7 @@ impl Client {
             .header(header::ACCEPT, "application/json")
     }
 
-    async fn exchange_within(
+    async fn send(
         &self,
         mut request: http::request::Builder,
         body: Option<Vec<u8>>,

@@ -1,11 +1,6 @@
 //! Messages by their ids, from the arguments or from standard input, where a search put them.
 
-use super::{
-    Out,
-    api::{Client, path},
-    failure::Failure,
-    table::columns,
-};
+use super::{api::path, context::Context, failure::Failure, table::columns};
 use clap::Args;
 use std::io::{self, Read as _};
 
@@ -13,7 +8,7 @@ use std::io::{self, Read as _};
 const BATCH: usize = 1_000;
 
 /// Ids in place of a topic.
-#[derive(Args, Clone, Debug)]
+#[derive(Args)]
 pub struct Ids {
     /// Only these messages, instead of a topic; `-` reads ids from standard input, one per line.
     #[arg(long, num_args = 1.., value_name = "ID",
@@ -46,23 +41,22 @@ pub fn read(words: &[String]) -> Result<Vec<String>, Failure> {
 
 /// Changes the messages, batch by batch. Fails if it could not change all of them, and says which.
 pub async fn change(
-    client: &Client,
-    out: &mut Out<'_>,
+    cx: &mut Context<'_>,
     verb: &str,
     done: &str,
     ids: &[String],
 ) -> Result<(), Failure> {
     let path = path(&["messages", verb]);
-    let mut progress = out.progress(done);
+    let mut progress = cx.progress(done);
     let (mut changed, mut others) = (0, Vec::new());
     for (number, batch) in ids.chunks(BATCH).enumerate() {
         if progress.appears() {
             progress.set_total(ids.len() as u64);
         }
         progress.set((number * BATCH) as u64);
-        let answer = client.post(&path, &serde_json::json!({"ids": batch})).await?;
-        if out.json {
-            out.as_it_came(&answer)?;
+        let answer = cx.client.post(&path, &serde_json::json!({"ids": batch})).await?;
+        if cx.json {
+            cx.as_it_came(&answer)?;
         }
         for result in answer.object()?.objects("results") {
             match &*result.text("status") {
@@ -73,10 +67,10 @@ pub async fn change(
     }
     drop(progress);
     let missing = others.len();
-    if !out.json {
-        out.say(&format!("{done} {changed}\n"))?;
+    if !cx.json {
+        cx.say(&format!("{done} {changed}\n"))?;
         if missing > 0 {
-            out.say(&columns(&["id", "status"], &[], others))?;
+            cx.say(&columns(&["id", "status"], &[], others))?;
         }
     }
     match missing {

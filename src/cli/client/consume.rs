@@ -1,12 +1,6 @@
-//! `dueq lease`, `ack` and `nack`.
+//! `dueq lease`, `ack` and `nack`. The arguments are serialized as the API's fields.
 
-use super::{
-    Out, Run,
-    api::{Client, path},
-    durations,
-    failure::Failure,
-    view,
-};
+use super::{api::path, context::Context, durations, failure::Failure, view};
 use clap::Args;
 use serde::Serialize;
 
@@ -16,121 +10,83 @@ const EXAMPLES: &str = r#"Examples:
   dueq lease orders --json | jq -r '.messages[] | "dueq ack \(.id) \(.lease_token)"'"#;
 
 /// Arguments of `dueq lease`.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Serialize)]
 #[command(after_help = EXAMPLES)]
 pub struct Lease {
     /// Topics to lease from, in order of preference.
     #[arg(value_name = "TOPIC", required = true)]
+    #[serde(skip_serializing_if = "is_one")]
     topics: Vec<String>,
     /// Lease at most this many messages.
-    #[arg(long, value_name = "N")]
-    max: Option<u64>,
-    /// Wait this long for a message to become due, at most 60s.
-    #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
-    wait: Option<u64>,
-    /// Duration of the lease, such as 5m.
-    #[arg(long = "lease", value_name = "DURATION", value_parser = durations::parse)]
-    lease: Option<u64>,
-}
-
-#[derive(Serialize)]
-struct LeaseBody<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    topics: Option<&'a [String]>,
+    #[arg(long = "max", value_name = "N")]
     #[serde(skip_serializing_if = "Option::is_none")]
     max_messages: Option<u64>,
+    /// Wait this long for a message to become due, at most 60s.
+    #[arg(long = "wait", value_name = "DURATION", value_parser = durations::parse)]
     #[serde(skip_serializing_if = "Option::is_none")]
     wait_ms: Option<u64>,
+    /// Duration of the lease, such as 5m.
+    #[arg(long = "lease", value_name = "DURATION", value_parser = durations::parse)]
     #[serde(skip_serializing_if = "Option::is_none")]
     lease_ms: Option<u64>,
 }
 
-impl Run for Lease {
-    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
-        let (path, topics) = match &*self.topics {
-            [topic] => (path(&["topics", topic, "lease"]), None),
-            topics => (path(&["lease"]), Some(topics)),
+/// One topic is named by the path.
+fn is_one(topics: &[String]) -> bool {
+    topics.len() == 1
+}
+
+impl Lease {
+    pub async fn run(&self, cx: &mut Context<'_>) -> Result<(), Failure> {
+        let path = match &*self.topics {
+            [topic] => path(&["topics", topic, "lease"]),
+            _ => path(&["lease"]),
         };
-        let body =
-            LeaseBody { topics, max_messages: self.max, wait_ms: self.wait, lease_ms: self.lease };
-        let answer = client.post_waiting(&path, &body, self.wait.unwrap_or(0)).await?;
-        out.show(&answer, view::leased)
+        let wait_ms = self.wait_ms.unwrap_or(0);
+        cx.show(&cx.client.post_waiting(&path, self, wait_ms).await?, view::leased)
     }
 }
 
-/// A leased message.
-#[derive(Args, Clone, Debug)]
-struct Held {
+/// A leased message: the arguments of `dueq ack`.
+#[derive(Args, Serialize)]
+pub struct Held {
     /// The message's id.
-    id: String,
+    #[serde(skip)]
+    pub id: String,
     /// The lease token.
+    #[serde(rename = "lease_token")]
     token: String,
 }
 
-/// Arguments of `dueq ack`.
-#[derive(Args, Clone, Debug)]
-pub struct Ack {
-    #[command(flatten)]
-    held: Held,
-}
-
-#[derive(Serialize)]
-struct AckBody<'a> {
-    lease_token: &'a str,
-}
-
-impl Run for Ack {
-    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
-        let body = AckBody { lease_token: &self.held.token };
-        let answer = client.post(&path(&["messages", &self.held.id, "ack"]), &body).await?;
-        out.done(&answer, &format!("acknowledged {}", self.held.id))
+impl Held {
+    /// The path of what is done to the message.
+    pub fn path(&self, verb: &str) -> String {
+        path(&["messages", &self.id, verb])
     }
 }
 
 /// Arguments of `dueq nack`.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Serialize)]
 pub struct Nack {
     #[command(flatten)]
-    held: Held,
+    #[serde(flatten)]
+    pub held: Held,
     /// Make it due again after this time; by default the message's backoff decides.
     #[arg(long, value_name = "DURATION", value_parser = durations::parse, conflicts_with = "dead")]
+    #[serde(rename = "delay_ms", skip_serializing_if = "Option::is_none")]
     delay: Option<u64>,
     /// Reason, recorded in the message's events.
     #[arg(long, value_name = "TEXT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     /// Make it dead at once, even if attempts are left.
     #[arg(long, conflicts_with = "release")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     dead: bool,
     /// Give it back unprocessed: this attempt does not count.
     #[arg(long)]
-    release: bool,
-}
-
-#[derive(Serialize)]
-struct NackBody<'a> {
-    lease_token: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    delay_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'a str>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    dead: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     release: bool,
-}
-
-impl Run for Nack {
-    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
-        let body = NackBody {
-            lease_token: &self.held.token,
-            delay_ms: self.delay,
-            reason: self.reason.as_deref(),
-            dead: self.dead,
-            release: self.release,
-        };
-        let answer = client.post(&path(&["messages", &self.held.id, "nack"]), &body).await?;
-        out.show(&answer, view::message)
-    }
 }
 
 #[cfg(test)]

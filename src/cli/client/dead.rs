@@ -1,30 +1,13 @@
 //! `dueq dead`: why a topic's messages died, and the commands that deal with the most frequent reason.
 
 use super::{
-    Out, Run,
-    api::{Client, path},
     durations::when,
-    failure::Failure,
     object::Object,
     table::{clean, columns},
 };
-use clap::Args;
 
-/// Arguments of `dueq dead`.
-#[derive(Args, Clone, Debug)]
-pub struct Dead {
-    /// The topic's name.
-    topic: String,
-}
-
-impl Run for Dead {
-    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
-        let answer = client.get(&path(&["topics", &self.topic, "dead", "reasons"])).await?;
-        out.show(&answer, |reasons| view(&self.topic, reasons))
-    }
-}
-
-fn view(topic: &str, reasons: &Object) -> String {
+/// Formats the reasons.
+pub fn view(topic: &str, reasons: &Object) -> String {
     let items = reasons.objects("items");
     let Some(first) = items.first() else { return "no dead messages\n".to_owned() };
     let row = |item: &Object| {

@@ -1,26 +1,19 @@
 //! `dueq healthcheck`: asks a server whether it is ready, for container health checks in images that have no curl.
 
-use super::{Out, Run, api::Client, failure::Failure};
-use clap::Args;
+use super::{context::Context, failure::Failure};
 use std::time::Duration;
 use tokio::time::timeout;
 
 /// Time-out of the whole exchange.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Arguments of `dueq healthcheck`.
-#[derive(Args, Clone, Debug)]
-pub struct Healthcheck {}
-
-impl Run for Healthcheck {
-    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
-        let late = |_| {
-            let (server, limit) = (client.server(), TIMEOUT.as_secs());
-            Failure::Unreachable(format!("{server}: no answer within {limit} s"))
-        };
-        let answer = timeout(TIMEOUT, client.get("/readyz")).await.map_err(late)??;
-        out.done(&answer, "ready")
-    }
+pub async fn run(cx: &mut Context<'_>) -> Result<(), Failure> {
+    let late = |_| {
+        let (server, limit) = (cx.client.server(), TIMEOUT.as_secs());
+        Failure::Unreachable(format!("{server}: no answer within {limit} s"))
+    };
+    let answer = timeout(TIMEOUT, cx.client.get("/readyz")).await.map_err(late)??;
+    cx.done(&answer, "ready")
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! `dueq hosts`: the hosts that callbacks go to, and how they do.
 
 use super::{
-    Out, Run, WithServer,
-    api::{Client, path},
+    api::path,
+    context::Context,
     durations::exact,
     failure::Failure,
     object::Object,
@@ -10,86 +10,40 @@ use super::{
     view::{numbered, shortened},
 };
 use clap::{Args, Subcommand};
-use std::io::Write;
 
 /// Arguments of `dueq hosts`.
 #[derive(Args)]
 pub struct Hosts {
     #[command(subcommand)]
     action: Option<Action>,
-    #[command(flatten)]
-    list: WithServer<List>,
 }
 
 #[derive(Subcommand)]
 enum Action {
     /// List the hosts.
-    List(WithServer<List>),
+    List,
     /// Pause a host: no call to it begins, in any topic.
-    Pause(WithServer<Pause>),
+    Pause(Host),
     /// Resume a paused host.
-    Resume(WithServer<Resume>),
+    Resume(Host),
+}
+
+#[derive(Args)]
+struct Host {
+    /// The host as listed, such as example.com:443.
+    host: String,
 }
 
 impl Hosts {
-    pub(super) async fn execute(&self, writer: &mut dyn Write) -> Result<(), Failure> {
-        match &self.action {
-            None => self.list.execute(writer).await,
-            Some(Action::List(command)) => command.execute(writer).await,
-            Some(Action::Pause(command)) => command.execute(writer).await,
-            Some(Action::Resume(command)) => command.execute(writer).await,
-        }
+    pub async fn run(self, cx: &mut Context<'_>) -> Result<(), Failure> {
+        let (Host { host }, verb, state) = match self.action {
+            None | Some(Action::List) => return cx.list("/callbacks/hosts", &[], table).await,
+            Some(Action::Pause(host)) => (host, "pause", "paused"),
+            Some(Action::Resume(host)) => (host, "resume", "not paused"),
+        };
+        let answer = cx.client.act(&path(&["callbacks", "hosts", &host, verb])).await?;
+        cx.done(&answer, &format!("{host} is {state}"))
     }
-}
-
-/// Arguments of `dueq hosts list`.
-#[derive(Args, Clone, Debug)]
-struct List {}
-
-impl Run for List {
-    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
-        out.list(client, "/callbacks/hosts", &[], table).await
-    }
-}
-
-/// Arguments of `dueq hosts pause`.
-#[derive(Args, Clone, Debug)]
-struct Pause {
-    /// The host as listed, such as example.com:443.
-    host: String,
-}
-
-impl Run for Pause {
-    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
-        set_paused(client, out, &self.host, "pause").await
-    }
-}
-
-/// Arguments of `dueq hosts resume`.
-#[derive(Args, Clone, Debug)]
-struct Resume {
-    /// The host as listed, such as example.com:443.
-    host: String,
-}
-
-impl Run for Resume {
-    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
-        set_paused(client, out, &self.host, "resume").await
-    }
-}
-
-async fn set_paused(
-    client: &Client,
-    out: &mut Out<'_>,
-    host: &str,
-    verb: &str,
-) -> Result<(), Failure> {
-    let path = path(&["callbacks", "hosts", host, verb]);
-    let answer = client.post(&path, &serde_json::json!({})).await?;
-    out.done(
-        &answer,
-        &format!("{host} is {}", if verb == "pause" { "paused" } else { "not paused" }),
-    )
 }
 
 fn table(hosts: &[Object]) -> String {

@@ -1,8 +1,8 @@
 //! `dueq messages`: lists what is in a topic, state by state.
 
 use super::{
-    Out, Run,
-    api::{Client, path},
+    api::path,
+    context::Context,
     failure::Failure,
     view::{self, STATES},
     warn,
@@ -19,7 +19,7 @@ const EXAMPLES: &str = "Examples:
   dueq messages orders --state delayed,ready --limit 1000 --json | jq -r .id";
 
 /// Arguments of `dueq messages`.
-#[derive(Args, Clone, Debug)]
+#[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Messages {
     /// The topic's name.
@@ -33,8 +33,8 @@ pub struct Messages {
     limit: Option<NonZeroUsize>,
 }
 
-impl Run for Messages {
-    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+impl Messages {
+    pub async fn run(&self, cx: &mut Context<'_>) -> Result<(), Failure> {
         let path = path(&["topics", &self.topic, "messages"]);
         let mut items = Vec::new();
         let mut left = self.limit.map_or(LIMIT, NonZeroUsize::get);
@@ -42,16 +42,16 @@ impl Run for Messages {
         for state in &self.states {
             if left > 0 {
                 let filter = [("state", &**state)];
-                let (found, rest) = out.pages(client, &path, &filter, left, &mut items).await?;
+                let (found, rest) = cx.pages(&path, &filter, left, &mut items).await?;
                 left = left.saturating_sub(found);
                 more |= rest;
             } else if self.limit.is_none() && !more {
-                let next = client.get(&format!("{path}?limit=1&state={state}")).await?;
+                let next = cx.client.get(&format!("{path}?limit=1&state={state}")).await?;
                 more = !next.object()?.objects("items").is_empty();
             }
         }
-        if !out.json {
-            out.say(&view::messages(&items))?;
+        if !cx.json {
+            cx.say(&view::messages(&items))?;
         }
         if more && self.limit.is_none() {
             warn(&format!("these are the first {LIMIT}; --limit lists more"));

@@ -72,6 +72,15 @@ pub(super) fn json_or_string(text: &str) -> serde_json::Result<Box<RawValue>> {
     serde_json::from_str(text).or_else(|_| serde_json::value::to_raw_value(text))
 }
 
+/// A body: the payload, and the other fields.
+#[derive(Serialize)]
+pub struct WithPayload<T> {
+    #[serde(flatten)]
+    pub payload: Option<Payload>,
+    #[serde(flatten)]
+    pub fields: T,
+}
+
 /// The options that can be changed after the publish, besides the payload; serialized as the API's fields.
 #[derive(Args, Clone, Debug, Serialize)]
 pub struct Changes {

@@ -1,23 +1,25 @@
-//! `dueq schedules put`.
+//! `dueq schedules put`. The arguments are serialized as the API's fields.
 
 use super::{
-    Out, Run,
-    api::{Client, path},
+    api::path,
+    context::Context,
     durations,
     failure::Failure,
-    payload::{Payload, as_map, header},
+    payload::{Payload, WithPayload, as_map, header},
     schedules::schedule,
 };
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 /// Arguments of `dueq schedules put`.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Serialize)]
 pub struct Put {
     /// The schedule's name.
+    #[serde(skip)]
     name: String,
     /// JSON is sent as it is, other text as a string; `-` reads standard input. Optional for a callback.
     #[arg(allow_negative_numbers = true, required_unless_present = "callback")]
+    #[serde(skip)]
     payload: Option<String>,
     /// Cron expression: minute, hour, day, month, weekday, such as "0 9 * * MON-FRI"; an optional field before them is
     /// seconds.
@@ -27,12 +29,15 @@ pub struct Put {
         required_unless_present = "every",
         conflicts_with = "every"
     )]
+    #[serde(skip_serializing_if = "Option::is_none")]
     cron: Option<String>,
     /// Time zone of --cron, such as Europe/Berlin; by default UTC.
     #[arg(long, value_name = "ZONE", conflicts_with = "every")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     timezone: Option<String>,
     /// Time between ticks, such as 10s; instead of --cron.
     #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
+    #[serde(rename = "every_ms", skip_serializing_if = "Option::is_none")]
     every: Option<u64>,
     /// Topic to publish to.
     #[arg(
@@ -41,28 +46,55 @@ pub struct Put {
         required_unless_present = "callback",
         conflicts_with = "callback"
     )]
+    #[serde(skip_serializing_if = "Option::is_none")]
     topic: Option<String>,
+    #[command(flatten)]
+    #[serde(skip_serializing_if = "Callback::is_none")]
+    callback: Callback,
+    #[command(flatten)]
+    #[serde(skip)]
+    message: Message,
+    /// Which missed ticks are published late; by default the latest one.
+    #[arg(long, value_enum)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    catch_up: Option<CatchUp>,
+}
+
+#[derive(Args, Serialize)]
+struct Callback {
     /// URL to call; instead of --topic.
-    #[arg(long, value_name = "URL")]
-    callback: Option<String>,
+    #[arg(long = "callback", id = "callback", value_name = "URL")]
+    url: Option<String>,
     /// HTTP method, by default POST.
     #[arg(long, conflicts_with = "topic")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     method: Option<String>,
     /// How long one call may take, such as 15s.
     #[arg(long, value_name = "DURATION", value_parser = durations::parse, conflicts_with = "topic")]
+    #[serde(rename = "timeout_ms", skip_serializing_if = "Option::is_none")]
     timeout: Option<u64>,
+}
+
+impl Callback {
+    fn is_none(&self) -> bool {
+        self.url.is_none()
+    }
+}
+
+#[derive(Args, Serialize)]
+struct Message {
     /// A name for the messages in their topic; only one live message has it at a time.
     #[arg(long)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<String>,
     /// Header of the messages, repeatable.
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = header)]
+    #[serde(skip_serializing_if = "<[_]>::is_empty", serialize_with = "as_map")]
     headers: Vec<(String, String)>,
     /// Priority from 0 to 255; of the messages that are due, higher ones go first.
     #[arg(long, value_name = "N")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     priority: Option<u64>,
-    /// Which missed ticks are published late; by default the latest one.
-    #[arg(long, value_enum)]
-    catch_up: Option<CatchUp>,
 }
 
 #[derive(Clone, Copy, Debug, Serialize, ValueEnum)]
@@ -75,66 +107,17 @@ enum CatchUp {
 
 #[derive(Serialize)]
 struct Body<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cron: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    timezone: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    every_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    topic: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    callback: Option<Callback<'a>>,
-    message: Message<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    catch_up: Option<CatchUp>,
-}
-
-#[derive(Serialize)]
-struct Callback<'a> {
-    url: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    method: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    timeout_ms: Option<u64>,
-}
-
-#[derive(Serialize)]
-struct Message<'a> {
     #[serde(flatten)]
-    payload: Option<Payload>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    key: Option<&'a str>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty", serialize_with = "as_map")]
-    headers: &'a [(String, String)],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    priority: Option<u64>,
+    schedule: &'a Put,
+    message: WithPayload<&'a Message>,
 }
 
-impl Run for Put {
-    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
-        let callback = self.callback.as_deref().map(|url| Callback {
-            url,
-            method: self.method.as_deref(),
-            timeout_ms: self.timeout,
-        });
-        let message = Message {
-            payload: Payload::read(self.payload.as_deref(), None)?,
-            key: self.key.as_deref(),
-            headers: &self.headers,
-            priority: self.priority,
-        };
-        let body = Body {
-            cron: self.cron.as_deref(),
-            timezone: self.timezone.as_deref(),
-            every_ms: self.every,
-            topic: self.topic.as_deref(),
-            callback,
-            message,
-            catch_up: self.catch_up,
-        };
-        let answer = client.put(&path(&["schedules", &self.name]), &body).await?;
-        out.show(&answer, schedule)
+impl Put {
+    pub async fn run(&self, cx: &mut Context<'_>) -> Result<(), Failure> {
+        let payload = Payload::read(self.payload.as_deref(), None)?;
+        let message = WithPayload { payload, fields: &self.message };
+        let body = Body { schedule: self, message };
+        cx.show(&cx.client.put(&path(&["schedules", &self.name]), &body, None).await?, schedule)
     }
 }
 
@@ -165,7 +148,7 @@ mod tests {
             "none",
         ];
         let sent = asked(&words, &ok(r#"{"name":"a"}"#)).await;
-        let body = r#"{"cron":"0 9 * * MON-FRI","timezone":"Europe/Berlin","topic":"t","message":{"payload":{"b": 1.50},"key":"k","headers":{"x":"y"},"priority":7},"catch_up":"none"}"#;
+        let body = r#"{"cron":"0 9 * * MON-FRI","timezone":"Europe/Berlin","topic":"t","catch_up":"none","message":{"payload":{"b": 1.50},"key":"k","headers":{"x":"y"},"priority":7}}"#;
         assert_eq!(sent.lines(), ("PUT /schedules/a", body));
     }
 

@@ -1,8 +1,8 @@
 //! `dueq schedules`: lists schedules, and has subcommands that work on one.
 
 use super::{
-    Out, Run, WithServer,
-    api::{Client, path},
+    api::path,
+    context::Context,
     durations::{exact, when},
     failure::Failure,
     object::Object,
@@ -11,57 +11,62 @@ use super::{
     view::rows,
 };
 use clap::{Args, Subcommand};
-use std::io::Write;
 
 /// Arguments of `dueq schedules`.
 #[derive(Args)]
 pub struct Schedules {
     #[command(subcommand)]
     action: Option<Action>,
-    #[command(flatten)]
-    list: WithServer<List>,
 }
 
 #[derive(Subcommand)]
 enum Action {
     /// List the schedules.
-    List(WithServer<List>),
+    List,
     /// Show a schedule.
-    Get(WithServer<Get>),
+    Get(Named),
     /// Create or replace a schedule.
-    Put(Box<WithServer<Put>>),
+    Put(Box<Put>),
     /// Delete a schedule; its published messages stay.
-    Delete(WithServer<Delete>),
+    Delete(Named),
     /// Pause a schedule.
-    Pause(WithServer<Pause>),
+    Pause(Named),
     /// Resume a paused schedule.
-    Resume(WithServer<Resume>),
+    Resume(Named),
     /// Publish a schedule's message now.
-    Trigger(WithServer<Trigger>),
+    Trigger(Named),
+}
+
+#[derive(Args)]
+struct Named {
+    /// The schedule's name.
+    name: String,
 }
 
 impl Schedules {
-    pub(super) async fn execute(&self, writer: &mut dyn Write) -> Result<(), Failure> {
-        match &self.action {
-            None => self.list.execute(writer).await,
-            Some(Action::List(command)) => command.execute(writer).await,
-            Some(Action::Get(command)) => command.execute(writer).await,
-            Some(Action::Put(command)) => command.execute(writer).await,
-            Some(Action::Delete(command)) => command.execute(writer).await,
-            Some(Action::Pause(command)) => command.execute(writer).await,
-            Some(Action::Resume(command)) => command.execute(writer).await,
-            Some(Action::Trigger(command)) => command.execute(writer).await,
-        }
-    }
-}
-
-/// Arguments of `dueq schedules list`.
-#[derive(Args, Clone, Debug)]
-struct List {}
-
-impl Run for List {
-    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
-        out.list(client, "/schedules", &[], table).await
+    pub async fn run(self, cx: &mut Context<'_>) -> Result<(), Failure> {
+        let client = cx.client;
+        let (Named { name }, verb) = match self.action {
+            None | Some(Action::List) => return cx.list("/schedules", &[], table).await,
+            Some(Action::Get(Named { name })) => {
+                return cx.show(&client.get(&path(&["schedules", &name])).await?, schedule);
+            }
+            Some(Action::Put(put)) => return put.run(cx).await,
+            Some(Action::Delete(Named { name })) => {
+                let answer = client.delete(&path(&["schedules", &name])).await?;
+                return cx.done(&answer, &format!("deleted {name}"));
+            }
+            Some(Action::Pause(schedule)) => (schedule, "pause"),
+            Some(Action::Resume(schedule)) => (schedule, "resume"),
+            Some(Action::Trigger(schedule)) => (schedule, "trigger"),
+        };
+        let outcome = |after: &Object| match verb {
+            "pause" => "is paused".to_owned(),
+            "resume" => format!("ticks next {}", when(&after.text("next_at"))),
+            _ => format!("published {}", after.text("last_message_id")),
+        };
+        let answer = client.act(&path(&["schedules", &name, verb])).await?;
+        cx.show(&answer, |after| clean(&format!("{name} {}", outcome(after))) + "\n")
     }
 }
 
@@ -89,76 +94,6 @@ fn table(schedules: &[Object]) -> String {
 pub(super) fn schedule(object: &Object) -> String {
     let about = fields(rows(object, &["message"]));
     format!("{about}\n{}", fields(rows(&object.object("message"), &[])))
-}
-
-macro_rules! named {
-    ($($(#[$doc:meta])* $name:ident;)*) => {
-        $(
-            $(#[$doc])*
-            #[derive(Args, Clone, Debug)]
-            struct $name {
-                /// The schedule's name.
-                name: String,
-            }
-        )*
-    };
-}
-
-named! {
-    /// Arguments of `dueq schedules get`.
-    Get;
-    /// Arguments of `dueq schedules delete`.
-    Delete;
-    /// Arguments of `dueq schedules pause`.
-    Pause;
-    /// Arguments of `dueq schedules resume`.
-    Resume;
-    /// Arguments of `dueq schedules trigger`.
-    Trigger;
-}
-
-impl Run for Get {
-    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
-        out.show(&client.get(&path(&["schedules", &self.name])).await?, schedule)
-    }
-}
-
-impl Run for Delete {
-    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
-        let answer = client.delete(&path(&["schedules", &self.name])).await?;
-        out.done(&answer, &format!("deleted {}", self.name))
-    }
-}
-
-impl Run for Pause {
-    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
-        act(client, out, &self.name, "pause", |_| "is paused".to_owned()).await
-    }
-}
-
-impl Run for Resume {
-    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
-        let next = |after: &Object| format!("ticks next {}", when(&after.text("next_at")));
-        act(client, out, &self.name, "resume", next).await
-    }
-}
-
-impl Run for Trigger {
-    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
-        let published = |after: &Object| format!("published {}", after.text("last_message_id"));
-        act(client, out, &self.name, "trigger", published).await
-    }
-}
-
-async fn act(
-    client: &Client,
-    out: &mut Out<'_>,
-    name: &str,
-    verb: &str,
-    outcome: impl Fn(&Object) -> String,
-) -> Result<(), Failure> {
-    let answer = client.post(&path(&["schedules", name, verb]), &serde_json::json!({})).await?;
-    out.show(&answer, |after| format!("{}\n", clean(&format!("{name} {}", outcome(after)))))
 }
 
 #[cfg(test)]

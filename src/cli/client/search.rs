@@ -1,14 +1,7 @@
 //! `dueq search`: finds messages. The server looks at a part of them per request; the command asks on until it has found
 //! enough or has seen all, the dead first.
 
-use super::{
-    Out, Run,
-    api::{Client, path},
-    bulk,
-    failure::Failure,
-    messages::LIMIT,
-    view, warn,
-};
+use super::{api::path, bulk, context::Context, failure::Failure, messages::LIMIT, view, warn};
 use clap::{Args, builder::PossibleValuesParser};
 use std::num::NonZeroUsize;
 
@@ -32,7 +25,7 @@ Examples:
   dueq search orders key:cart/* --json | jq -r .id";
 
 /// Arguments of `dueq search`.
-#[derive(Args, Clone, Debug)]
+#[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Search {
     /// The topic's name.
@@ -48,12 +41,12 @@ pub struct Search {
     limit: Option<NonZeroUsize>,
 }
 
-impl Run for Search {
-    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+impl Search {
+    pub async fn run(&self, cx: &mut Context<'_>) -> Result<(), Failure> {
         let path = path(&["topics", &self.topic, "messages"]);
         let limit = self.limit.map_or(LIMIT, NonZeroUsize::get);
         let (mut items, mut found, mut scanned) = (Vec::new(), 0, 0);
-        let mut progress = out.progress("looked at");
+        let mut progress = cx.progress("looked at");
         'states: for state in &self.states {
             let filter = [("state", &**state), ("q", &self.query)];
             let mut cursor = None;
@@ -61,9 +54,8 @@ impl Run for Search {
                 if found >= limit {
                     break 'states;
                 }
-                let page =
-                    out.page(client, &path, &filter, limit - found, cursor, &mut items).await?;
-                found += page.count;
+                let page = cx.page(&path, &filter, limit - found, cursor, &mut items).await?;
+                found += page.items.len();
                 scanned += page.scanned;
                 cursor = page.next;
                 if cursor.is_none() {
@@ -71,7 +63,7 @@ impl Run for Search {
                 }
                 if progress.appears() {
                     let states: Vec<&str> = self.states.iter().map(|state| &**state).collect();
-                    if let Ok(total) = bulk::count(client, &self.topic, &states).await {
+                    if let Ok(total) = bulk::count(cx.client, &self.topic, &states).await {
                         progress.set_total(total.unsigned_abs());
                     }
                 }
@@ -79,9 +71,9 @@ impl Run for Search {
             }
         }
         drop(progress);
-        if !out.json {
+        if !cx.json {
             let list = if items.is_empty() { String::new() } else { view::messages(&items) + "\n" };
-            out.say(&format!("{list}found {found}, looked at {scanned}\n"))?;
+            cx.say(&format!("{list}found {found}, looked at {scanned}\n"))?;
         }
         if found >= limit && self.limit.is_none() {
             warn(&format!("the search ended with the first {LIMIT}; --limit goes on"));

@@ -1,17 +1,11 @@
-//! `dueq get`, `delete` and `topics`.
+//! A message that a command names, and `dueq delete`.
 
-use super::{
-    Out, Run,
-    api::{Client, path},
-    by_ids,
-    failure::Failure,
-    view,
-};
+use super::{api::path, by_ids, context::Context, failure::Failure};
 use clap::Args;
 
 /// Arguments that name a message, by its id or by its key.
-#[derive(Args, Clone, Debug)]
-pub(super) struct MessageRef {
+#[derive(Args)]
+pub struct MessageRef {
     /// The message's id.
     #[arg(required_unless_present = "key")]
     id: Option<String>,
@@ -25,7 +19,7 @@ pub(super) struct MessageRef {
 
 impl MessageRef {
     /// The path of the message.
-    pub(super) fn path(&self) -> String {
+    pub fn path(&self) -> String {
         match (&self.id, &self.topic, &self.key) {
             (None, Some(topic), Some(key)) => path(&["topics", topic, "keys", key]),
             (id, ..) => path(&["messages", id.as_deref().unwrap_or_default()]),
@@ -33,21 +27,8 @@ impl MessageRef {
     }
 }
 
-/// Arguments of `dueq get`.
-#[derive(Args, Clone, Debug)]
-pub struct Get {
-    #[command(flatten)]
-    message: MessageRef,
-}
-
-impl Run for Get {
-    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
-        out.show(&client.get(&self.message.path()).await?, view::message)
-    }
-}
-
 /// Arguments of `dueq delete`.
-#[derive(Args, Clone, Debug)]
+#[derive(Args)]
 pub struct Delete {
     /// Ids of messages; `-` reads ids from standard input, one per line.
     #[arg(value_name = "ID", required_unless_present = "key")]
@@ -63,8 +44,8 @@ pub struct Delete {
     force: bool,
 }
 
-impl Run for Delete {
-    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+impl Delete {
+    pub async fn run(&self, cx: &mut Context<'_>) -> Result<(), Failure> {
         let (path, name) = match (&self.ids[..], &self.topic, &self.key) {
             ([], Some(topic), Some(key)) => (path(&["topics", topic, "keys", key]), key),
             ([id], ..) if id != "-" => (path(&["messages", id]), id),
@@ -73,27 +54,12 @@ impl Run for Delete {
             }
             (ids, ..) => {
                 let ids = by_ids::read(ids)?;
-                return by_ids::change(client, out, "delete", "deleted", &ids).await;
+                return by_ids::change(cx, "delete", "deleted", &ids).await;
             }
         };
         let query = if self.force { "?force=true" } else { "" };
-        let answer = client.delete(&format!("{path}{query}")).await?;
-        out.done(&answer, &format!("deleted {name}"))
-    }
-}
-
-/// Arguments of `dueq topics`.
-#[derive(Args, Clone, Debug)]
-pub struct Topics {
-    /// List only topics whose names start with this.
-    #[arg(long, value_name = "TEXT")]
-    prefix: Option<String>,
-}
-
-impl Run for Topics {
-    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
-        let prefix: Vec<_> = self.prefix.iter().map(|prefix| ("prefix", &**prefix)).collect();
-        out.list(client, "/topics", &prefix, view::topics).await
+        let answer = cx.client.delete(&format!("{path}{query}")).await?;
+        cx.done(&answer, &format!("deleted {name}"))
     }
 }
 

@@ -2,8 +2,8 @@
 //! server one request a second.
 
 use super::{
-    Out, Run,
-    api::{Answer, Client, path},
+    api::{Answer, path},
+    context::Context,
     durations::now,
     failure::Failure,
     object::Object,
@@ -19,36 +19,29 @@ use tokio::{signal, time::sleep};
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Arguments of `dueq tail`.
-#[derive(Args, Clone, Debug)]
+#[derive(Args)]
 pub struct Tail {
     /// The topic's name; if it does not exist yet, waits for it.
     topic: String,
 }
 
-impl Run for Tail {
+impl Tail {
     /// Runs until Ctrl-C, which ends it successfully.
-    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+    pub async fn run(&self, cx: &mut Context<'_>) -> Result<(), Failure> {
         tokio::select! {
-            end = self.watch(client, out, INTERVAL) => end,
+            end = self.watch(cx, INTERVAL) => end,
             pressed = signal::ctrl_c() => Ok(pressed?),
         }
     }
-}
 
-impl Tail {
     /// Polls the topic. Ends with the first refusal, but tolerates an unreachable server once it has answered.
-    async fn watch(
-        &self,
-        client: &Client,
-        out: &mut Out<'_>,
-        interval: Duration,
-    ) -> Result<(), Failure> {
+    async fn watch(&self, cx: &mut Context<'_>, interval: Duration) -> Result<(), Failure> {
         let path = path(&["topics", &self.topic]);
         let (mut last, mut answered, mut shown) = (None, false, String::new());
         loop {
-            let trouble = match client.get(&path).await {
+            let trouble = match cx.client.get(&path).await {
                 Ok(answer) => {
-                    last = Some(print_changes(out, &answer, last)?);
+                    last = Some(print_changes(cx, &answer, last)?);
                     String::new()
                 }
                 Err(failure) if failure.is_not_found("topic_not_found") => {
@@ -124,7 +117,7 @@ impl Snapshot {
 
 /// Prints a line if the topic has changed. Returns the snapshot to compare the next one with.
 fn print_changes(
-    out: &mut Out<'_>,
+    cx: &mut Context<'_>,
     answer: &Answer,
     last: Option<Snapshot>,
 ) -> Result<Snapshot, Failure> {
@@ -132,10 +125,10 @@ fn print_changes(
     if last.as_ref() == Some(&snapshot) {
         return Ok(snapshot);
     }
-    if out.json {
-        out.as_it_came(answer)?;
+    if cx.json {
+        cx.as_it_came(answer)?;
     } else {
-        out.say(&snapshot.line(&format_instant(now()), last.as_ref()))?;
+        cx.say(&snapshot.line(&format_instant(now()), last.as_ref()))?;
     }
     Ok(snapshot)
 }

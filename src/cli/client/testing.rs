@@ -1,7 +1,7 @@
 //! A mock server for the tests of this module: it records the requests that a command sends, and what the command prints
 //! for the answers. Commands are parsed from words, as a user types them.
 
-use super::{Command, Failure};
+use super::{Failure, ToServer};
 use clap::Parser;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -47,7 +47,7 @@ impl Sent {
 #[derive(Parser)]
 struct Words {
     #[command(subcommand)]
-    command: Command,
+    command: ToServer,
 }
 
 /// Returns whether clap refuses the words.

@@ -1,8 +1,8 @@
 //! `dueq topic`: shows a topic, and `dueq topic set` changes its configuration.
 
 use super::{
-    Out, Run, WithServer,
-    api::{Client, path},
+    api::path,
+    context::Context,
     durations,
     failure::Failure,
     payload::{as_map, json_or_string},
@@ -11,7 +11,6 @@ use super::{
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde_json::value::RawValue;
-use std::io::Write;
 
 /// Arguments of `dueq topic`.
 #[derive(Args)]
@@ -23,41 +22,34 @@ use std::io::Write;
 pub struct Topic {
     #[command(subcommand)]
     action: Option<Action>,
-    #[command(flatten)]
-    show: WithServer<Show>,
-}
-
-#[derive(Subcommand)]
-enum Action {
-    /// Change settings of a topic; the others stay. backoff, retention and push are replaced as a whole.
-    Set(WithServer<Set>),
-}
-
-impl Topic {
-    pub(super) async fn execute(&self, writer: &mut dyn Write) -> Result<(), Failure> {
-        match &self.action {
-            None => self.show.execute(writer).await,
-            // Options may stand before `set`, a name may not.
-            Some(_) if self.show.args.name.is_some() => Err(Failure::Usage(
-                "too many words: see dueq topic --help and dueq topic set --help".to_owned(),
-            )),
-            Some(Action::Set(command)) => command.execute(writer).await,
-        }
-    }
-}
-
-/// Arguments of `dueq topic NAME`.
-#[derive(Args, Clone, Debug)]
-struct Show {
     /// The topic's name.
     #[arg(required = true)]
     name: Option<String>,
 }
 
-impl Run for Show {
-    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
-        let name = self.name.as_deref().unwrap_or_default();
-        out.show(&client.get(&path(&["topics", name])).await?, view::topic)
+#[derive(Subcommand)]
+enum Action {
+    /// Change settings of a topic; the others stay. backoff, retention and push are replaced as a whole.
+    Set(Set),
+}
+
+impl Topic {
+    pub async fn run(self, cx: &mut Context<'_>) -> Result<(), Failure> {
+        let answer = match (self.action, self.name) {
+            (None, name) => {
+                let name = name.unwrap_or_default();
+                cx.client.get(&path(&["topics", &name])).await?
+            }
+            (Some(Action::Set(set)), None) => {
+                cx.client.patch(&path(&["topics", &set.topic]), &set).await?
+            }
+            // Options may stand before `set`, a name may not.
+            (Some(_), Some(_)) => {
+                let see = "too many words: see dueq topic --help and dueq topic set --help";
+                return Err(Failure::Usage(see.to_owned()));
+            }
+        };
+        cx.show(&answer, view::topic)
     }
 }
 
@@ -86,12 +78,6 @@ fn setting(text: &str) -> Result<(String, Box<RawValue>), String> {
     }
     let millis = serde_json::value::to_raw_value(&durations::parse(value)?);
     Ok((name.to_owned(), millis.map_err(|error| error.to_string())?))
-}
-
-impl Run for Set {
-    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
-        out.show(&client.patch(&path(&["topics", &self.topic]), self).await?, view::topic)
-    }
 }
 
 #[cfg(test)]

@@ -1,32 +1,36 @@
 //! `dueq update`: changes a message in place.
 
 use super::{
-    Out, Run,
-    api::Client,
+    context::Context,
     failure::Failure,
-    payload::{Changes, Payload},
+    payload::{Changes, Payload, WithPayload},
     show::MessageRef,
     view,
 };
 use clap::{Args, ValueEnum};
-use serde::Serialize;
-use std::{collections::BTreeMap, path::PathBuf};
+use serde::{Serialize, Serializer};
+use std::{collections::BTreeSet, path::PathBuf};
 
 /// Arguments of `dueq update`.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Serialize)]
 pub struct Update {
     #[command(flatten)]
+    #[serde(skip)]
     message: MessageRef,
     /// New payload: JSON is sent as it is, other text as a string; `-` reads standard input.
     #[arg(long, allow_hyphen_values = true)]
+    #[serde(skip)]
     payload: Option<String>,
     /// Read the new payload from this file.
     #[arg(long, value_name = "PATH", conflicts_with = "payload")]
+    #[serde(skip)]
     file: Option<PathBuf>,
     #[command(flatten)]
+    #[serde(flatten)]
     changes: Changes,
     /// Options to reset to the topic's, separated by commas.
     #[arg(long, value_name = "OPTION", value_enum, value_delimiter = ',')]
+    #[serde(flatten, serialize_with = "as_nulls")]
     reset: Vec<Resettable>,
 }
 
@@ -41,15 +45,9 @@ enum Resettable {
     Backoff,
 }
 
-#[derive(Serialize)]
-struct Body<'a> {
-    #[serde(flatten)]
-    payload: Option<Payload>,
-    #[serde(flatten)]
-    changes: &'a Changes,
-    /// Each null.
-    #[serde(flatten)]
-    reset: BTreeMap<Resettable, ()>,
+fn as_nulls<S: Serializer>(options: &[Resettable], serializer: S) -> Result<S::Ok, S::Error> {
+    let options: BTreeSet<_> = options.iter().collect();
+    serializer.collect_map(options.into_iter().map(|option| (option, ())))
 }
 
 impl Update {
@@ -63,22 +61,17 @@ impl Update {
         let both = set.iter().find(|(_, option, set)| *set && self.reset.contains(option));
         both.map(|(name, ..)| *name)
     }
-}
 
-impl Run for Update {
-    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+    pub async fn run(&self, cx: &mut Context<'_>) -> Result<(), Failure> {
         if let Some(name) = self.set_and_reset() {
             return Err(Failure::Usage(format!("--{name} cannot be used with --reset {name}")));
         }
-        let body = Body {
-            payload: Payload::read(self.payload.as_deref(), self.file.as_deref())?,
-            changes: &self.changes,
-            reset: self.reset.iter().map(|option| (*option, ())).collect(),
-        };
+        let payload = Payload::read(self.payload.as_deref(), self.file.as_deref())?;
+        let body = WithPayload { payload, fields: self };
         if serde_json::to_string(&body).is_ok_and(|body| body == "{}") {
             return Err(Failure::Usage("nothing to change: see dueq update --help".to_owned()));
         }
-        out.show(&client.patch(&self.message.path(), &body).await?, view::message)
+        cx.show(&cx.client.patch(&self.message.path(), &body).await?, view::message)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{
     durations::{exact, when},
     object::{Object, plain},
-    table::{columns, fields},
+    table::{clean, columns, fields},
 };
 
 /// How many characters of a called URL's answer, or of an error in a list, are shown; `--json` shows all.
@@ -82,6 +82,12 @@ pub fn topic(object: &Object) -> String {
     let counts = numbers(&object.object("counts")).collect();
     let config = fields(rows(&config, &[]));
     format!("{}\n{}\n{config}", fields(about), columns(&STATES, &STATES, vec![counts]))
+}
+
+/// Says whether a topic is paused.
+pub fn paused(topic: &str, after: &Object) -> String {
+    let state = if after.get("paused") == Some(true) { "paused" } else { "not paused" };
+    format!("{} is {state}\n", clean(topic))
 }
 
 /// Formats the non-zero numbers of an object in one line, each by `write`.

@@ -5,10 +5,9 @@ mod diff;
 mod file;
 
 use super::{
-    Out, Run,
-    api::{Answer, Client, path},
+    api::{Answer, Client, PAGE, path},
+    context::Context,
     failure::Failure,
-    object::Object,
     table::clean,
 };
 use crate::http::as_code;
@@ -24,7 +23,7 @@ use std::{
 };
 
 /// Arguments of `dueq apply`.
-#[derive(Args, Clone, Debug)]
+#[derive(Args)]
 pub struct Apply {
     /// File in YAML (or JSON) with topics and schedules, each with the fields that a PUT of it takes; `-` reads standard
     /// input.
@@ -48,8 +47,8 @@ struct Done {
     refused: u64,
 }
 
-impl Run for Apply {
-    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+impl Apply {
+    pub async fn run(&self, cx: &mut Context<'_>) -> Result<(), Failure> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let items = file::read(&self.file, since.as_millis() as i64)?;
         if self.prune && items.is_empty() {
@@ -60,25 +59,25 @@ impl Run for Apply {
         }
         let mut done = Done::default();
         for item in &items {
-            self.put(client, out, item, &mut done).await?;
+            self.put(cx, item, &mut done).await?;
         }
         if self.prune {
             for kind in [Kind::Schedule, Kind::Topic] {
-                self.prune(client, out, kind, &items, &mut done).await?;
+                self.prune(cx, kind, &items, &mut done).await?;
             }
         }
         let Done { created, changed, deleted, same, refused } = done;
-        if out.json {
+        if cx.json {
             let counts = serde_json::json!({
                 "created": created, "changed": changed, "deleted": deleted, "unchanged": same,
                 "refused": refused, "dry_run": self.dry_run,
             });
-            out.print(format!("{counts}\n").as_bytes())?;
+            cx.print(format!("{counts}\n").as_bytes())?;
         } else if created + changed + deleted + refused == 0 {
-            out.say(&format!("nothing changes: {same} are as the file says\n"))?;
+            cx.say(&format!("nothing changes: {same} are as the file says\n"))?;
         } else {
             let mood = if self.dry_run { "would be " } else { "" };
-            out.say(&format!(
+            cx.say(&format!(
                 "{mood}created {created}, changed {changed}, deleted {deleted}; unchanged {same}\n"
             ))?;
         }
@@ -91,15 +90,9 @@ impl Run for Apply {
 }
 
 impl Apply {
-    async fn put(
-        &self,
-        client: &Client,
-        out: &mut Out<'_>,
-        item: &Item,
-        done: &mut Done,
-    ) -> Result<(), Failure> {
+    async fn put(&self, cx: &mut Context<'_>, item: &Item, done: &mut Done) -> Result<(), Failure> {
         let place = path(&[item.kind.list(), &item.name]);
-        let present = match client.get(&place).await {
+        let present = match cx.client.get(&place).await {
             Ok(answer) => Some(answer),
             Err(failure) if failure.is_not_found(item.kind.not_found()) => None,
             // A key for some topics is not told that there is no such schedule.
@@ -125,9 +118,9 @@ impl Apply {
             return Ok(());
         }
         let sign = if present.is_some() { '~' } else { '+' };
-        tell(out, sign, item.kind, &item.name, &lines)?;
+        tell(cx, sign, item.kind, &item.name, &lines)?;
         if !self.dry_run {
-            client.put_if(&place, &item.body, revision).await?;
+            cx.client.put(&place, &item.body, revision).await?;
         }
         *(if present.is_some() { &mut done.changed } else { &mut done.created }) += 1;
         Ok(())
@@ -136,25 +129,24 @@ impl Apply {
     /// Deletes what is there and not in the file. dueq's own topics stay.
     async fn prune(
         &self,
-        client: &Client,
-        out: &mut Out<'_>,
+        cx: &mut Context<'_>,
         kind: Kind,
         items: &[Item],
         done: &mut Done,
     ) -> Result<(), Failure> {
         let named = items.iter().filter(|item| item.kind == kind);
         let named: BTreeSet<&str> = named.map(|item| item.name.as_str()).collect();
-        for name in names(client, kind).await? {
+        for name in names(cx.client, kind).await? {
             if named.contains(name.as_str()) || name.starts_with('_') {
                 continue;
             }
-            tell(out, '-', kind, &name, &[])?;
+            tell(cx, '-', kind, &name, &[])?;
             let place = path(&[kind.list(), &name]);
             let kept = match self.dry_run {
-                true => holds_messages(client, kind, &place)
+                true => holds_messages(cx.client, kind, &place)
                     .await?
                     .then(|| "it holds messages".to_owned()),
-                false => match client.delete(&place).await {
+                false => match cx.client.delete(&place).await {
                     Ok(_) => None,
                     // A topic with messages stays, and the others are gone all the same.
                     Err(failure) if matches!(&failure, Failure::Refused(it) if it.status == 409) => {
@@ -164,7 +156,7 @@ impl Apply {
                 },
             };
             if let Some(why) = kept {
-                out.say(&format!("    not deleted: {why}\n"))?;
+                cx.say(&format!("    not deleted: {why}\n"))?;
                 done.refused += 1;
                 continue;
             }
@@ -186,13 +178,11 @@ async fn holds_messages(client: &Client, kind: Kind, place: &str) -> Result<bool
 
 /// The names of all that are there.
 async fn names(client: &Client, kind: Kind) -> Result<Vec<String>, Failure> {
-    let (mut names, mut cursor) = (Vec::new(), None::<String>);
+    let (mut names, mut cursor) = (Vec::new(), None);
     loop {
-        let mut query = form_urlencoded::Serializer::new(format!("/{}?limit=1000", kind.list()));
-        query.extend_pairs(cursor.iter().map(|cursor| ("cursor", cursor)));
-        let page: Object = client.get(&query.finish()).await?.object()?;
-        names.extend(page.objects("items").iter().map(|item| item.text("name")));
-        cursor = page.get("next_cursor");
+        let page = client.page(&path(&[kind.list()]), &[], PAGE, cursor).await?;
+        names.extend(page.objects().map(|item| item.text("name")));
+        cursor = page.next;
         if cursor.is_none() {
             return Ok(names);
         }
@@ -200,24 +190,24 @@ async fn names(client: &Client, kind: Kind) -> Result<Vec<String>, Failure> {
 }
 
 fn tell(
-    out: &mut Out<'_>,
+    cx: &mut Context<'_>,
     sign: char,
     kind: Kind,
     name: &str,
     lines: &[String],
 ) -> Result<(), Failure> {
-    if out.json {
+    if cx.json {
         let line = serde_json::json!({
             "change": match sign { '+' => "create", '~' => "change", _ => "delete" },
             "kind": kind.word(), "name": name, "fields": lines,
         });
-        return out.print(format!("{line}\n").as_bytes());
+        return cx.print(format!("{line}\n").as_bytes());
     }
     let mut text = format!("{sign} {} {}\n", kind.word(), clean(name));
     for line in lines {
         let _ = writeln!(text, "    {}", clean(line));
     }
-    out.say(&text)
+    cx.say(&text)
 }
 
 fn value(answer: &Answer) -> Result<Value, Failure> {

@@ -4,16 +4,17 @@
 mod repeat;
 
 use super::{
-    Out,
-    api::{Client, path},
+    api::path,
     by_ids::{self, Ids},
+    context::Context,
     durations,
     failure::Failure,
     view,
 };
 use clap::{Args, builder::PossibleValuesParser};
 pub use repeat::count;
-use repeat::{Body, Bulk, named};
+use repeat::{Bulk, named};
+use serde::Serialize;
 
 const REDRIVE_EXAMPLES: &str = "Examples:
   dueq redrive orders --max 10
@@ -21,30 +22,34 @@ const REDRIVE_EXAMPLES: &str = "Examples:
   dueq redrive orders --query error:timeout --dry-run
   dueq search orders error:timeout --state dead --json | jq -r .id | dueq redrive --id -";
 
-/// The messages that a command is about, and whether it changes them.
-#[derive(Args, Clone, Debug)]
+/// The messages that a command is about, and whether it changes them; serialized as the API's fields.
+#[derive(Args, Clone, Serialize)]
 struct Choice {
     /// Only messages for which all terms hold, as in `dueq search`.
     #[arg(long, visible_alias = "q", value_name = "QUERY")]
+    #[serde(rename = "q", skip_serializing_if = "Option::is_none")]
     query: Option<String>,
     /// Change nothing; only say how many messages match.
     #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     dry_run: bool,
 }
 
-/// How many messages become due, and over how long.
-#[derive(Args, Clone, Debug)]
+/// How many messages become due, and over how long; serialized as the API's fields.
+#[derive(Args, Clone, Copy, Default, Serialize)]
 struct Pace {
     /// At most this many messages.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[serde(rename = "max_messages", skip_serializing_if = "Option::is_none")]
     max: Option<u64>,
     /// Spread the due times evenly over this time, such as 10m.
     #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
+    #[serde(rename = "spread_ms", skip_serializing_if = "Option::is_none")]
     spread: Option<u64>,
 }
 
 /// Arguments of `dueq redrive`.
-#[derive(Args, Clone, Debug)]
+#[derive(Args)]
 #[command(after_help = REDRIVE_EXAMPLES)]
 pub struct Redrive {
     /// The topic; messages that have been dead longest come first.
@@ -59,7 +64,7 @@ pub struct Redrive {
 }
 
 /// Arguments of `dueq run`.
-#[derive(Args, Clone, Debug)]
+#[derive(Args)]
 pub struct Run {
     /// The topic; messages that are due first come first.
     #[arg(required_unless_present = "id")]
@@ -77,7 +82,7 @@ pub struct Run {
 }
 
 /// Arguments of `dueq purge`.
-#[derive(Args, Clone, Debug)]
+#[derive(Args)]
 pub struct Purge {
     /// The topic's name.
     topic: String,
@@ -89,44 +94,41 @@ pub struct Purge {
     choice: Choice,
 }
 
-impl super::Run for Redrive {
-    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+impl Redrive {
+    pub async fn run(&self, cx: &mut Context<'_>) -> Result<(), Failure> {
         if let [id] = &self.ids.id[..]
             && id != "-"
         {
-            let body = serde_json::json!({});
-            let answer = client.post(&path(&["messages", id, "redrive"]), &body).await?;
-            return out.show(&answer, view::message);
+            let answer = cx.client.act(&path(&["messages", id, "redrive"])).await?;
+            return cx.show(&answer, view::message);
         }
         let Some(topic) = &self.topic else {
-            return by_ids::change(client, out, "redrive", "redriven", &self.ids.read()?).await;
+            return by_ids::change(cx, "redrive", "redriven", &self.ids.read()?).await;
         };
-        let body = Body::new(&self.choice, Some(&self.pace), &[]);
         Bulk { topic, verb: "redrive", done: "redriven", counted: &["dead"] }
-            .carry_out(client, out, body)
+            .carry_out(cx, &[], &self.choice, self.pace)
             .await
     }
 }
 
-impl super::Run for Run {
-    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+impl Run {
+    pub async fn run(&self, cx: &mut Context<'_>) -> Result<(), Failure> {
         let Some(topic) = &self.topic else {
-            return by_ids::change(client, out, "run", "made due", &self.ids.read()?).await;
+            return by_ids::change(cx, "run", "made due", &self.ids.read()?).await;
         };
-        let body = Body::new(&self.choice, Some(&self.pace), &self.states);
-        let counted =
-            if self.states.is_empty() { vec!["delayed", "blocked"] } else { named(&self.states) };
-        Bulk { topic, verb: "run", done: "made due", counted: &counted }
-            .carry_out(client, out, body)
+        let states = named(&self.states);
+        let counted = if states.is_empty() { &["delayed", "blocked"][..] } else { &states };
+        Bulk { topic, verb: "run", done: "made due", counted }
+            .carry_out(cx, &states, &self.choice, self.pace)
             .await
     }
 }
 
-impl super::Run for Purge {
-    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
-        let body = Body::new(&self.choice, None, &self.states);
-        Bulk { topic: &self.topic, verb: "purge", done: "purged", counted: &named(&self.states) }
-            .carry_out(client, out, body)
+impl Purge {
+    pub async fn run(&self, cx: &mut Context<'_>) -> Result<(), Failure> {
+        let states = named(&self.states);
+        Bulk { topic: &self.topic, verb: "purge", done: "purged", counted: &states }
+            .carry_out(cx, &states, &self.choice, Pace::default())
             .await
     }
 }

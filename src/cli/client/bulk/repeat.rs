@@ -2,8 +2,8 @@
 
 use super::{
     super::{
-        Out,
         api::{Client, path},
+        context::Context,
         failure::Failure,
         object::Object,
     },
@@ -27,33 +27,15 @@ pub fn named(states: &[String]) -> Vec<&str> {
 
 /// A request.
 #[derive(Serialize)]
-pub struct Body<'a> {
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    states: Vec<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_messages: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    spread_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    q: Option<&'a str>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    dry_run: bool,
+struct Body<'a> {
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    states: &'a [&'a str],
+    #[serde(flatten)]
+    pace: Pace,
+    #[serde(flatten)]
+    choice: &'a Choice,
     #[serde(skip_serializing_if = "Option::is_none")]
     cursor: Option<String>,
-}
-
-impl<'a> Body<'a> {
-    /// The request for these messages.
-    pub fn new(choice: &'a Choice, pace: Option<&Pace>, states: &'a [String]) -> Self {
-        Self {
-            states: named(states),
-            max_messages: pace.and_then(|pace| pace.max),
-            spread_ms: pace.and_then(|pace| pace.spread),
-            q: choice.query.as_deref(),
-            dry_run: choice.dry_run,
-            cursor: None,
-        }
-    }
 }
 
 /// What is done to the messages of a topic.
@@ -77,40 +59,40 @@ struct Sum {
 }
 
 impl Bulk<'_> {
-    /// Does it, request by request, and says what was done.
+    /// Does it to those in these states, request by request, and says what was done.
     pub async fn carry_out(
         &self,
-        client: &Client,
-        out: &mut Out<'_>,
-        mut body: Body<'_>,
+        cx: &mut Context<'_>,
+        states: &[&str],
+        choice: &Choice,
+        pace: Pace,
     ) -> Result<(), Failure> {
-        let mut sum = Sum::default();
-        let outcome = self.repeat(client, out, &mut body, &mut sum).await;
+        let (mut sum, body) = (Sum::default(), Body { states, pace, choice, cursor: None });
+        let outcome = self.repeat(cx, body, &mut sum).await;
         // What was done before a failure is done.
-        if !out.json && (outcome.is_ok() || sum.changed > 0) {
-            out.say(&self.summary(&sum, body.dry_run))?;
+        if !cx.json && (outcome.is_ok() || sum.changed > 0) {
+            cx.say(&self.summary(&sum, choice.dry_run))?;
         }
         outcome
     }
 
     async fn repeat(
         &self,
-        client: &Client,
-        out: &mut Out<'_>,
-        body: &mut Body<'_>,
+        cx: &mut Context<'_>,
+        mut body: Body<'_>,
         sum: &mut Sum,
     ) -> Result<(), Failure> {
         let path = path(&["topics", self.topic, self.verb]);
-        let looks = body.q.is_some() || body.dry_run || self.verb == "run";
-        let mut progress = out.progress(if looks { "looked at" } else { self.done });
-        let mut left = body.max_messages;
+        let looks = body.choice.query.is_some() || body.choice.dry_run || self.verb == "run";
+        let mut progress = cx.progress(if looks { "looked at" } else { self.done });
+        let mut left = body.pace.max;
         // How many messages there were at first: those that come to it meanwhile are not waited for.
         let mut all = None;
         loop {
-            body.max_messages = left.map(|left| left.min(MAX_MESSAGES));
-            let answer = client.post(&path, body).await?;
-            if out.json {
-                out.as_it_came(&answer)?;
+            body.pace.max = left.map(|left| left.min(MAX_MESSAGES));
+            let answer = cx.client.post(&path, &body).await?;
+            if cx.json {
+                cx.as_it_came(&answer)?;
             }
             let page = answer.object()?;
             let changed = page.number(if self.verb == "run" { "run" } else { self.done });
@@ -132,7 +114,7 @@ impl Bulk<'_> {
                 // A key may be allowed the change and not the look: then there is no total.
                 let total = match all {
                     Some(all) => Some(all),
-                    None => count(client, self.topic, self.counted).await.ok(),
+                    None => count(cx.client, self.topic, self.counted).await.ok(),
                 };
                 if let Some(total) = total {
                     progress.set_total(total.unsigned_abs());

@@ -5,7 +5,7 @@ mod poll;
 mod screen;
 mod view;
 
-use super::{Out, Run, api::Client, failure::Failure};
+use super::{context::Context, failure::Failure};
 use clap::Args;
 use poll::Poll;
 use screen::Screen;
@@ -21,7 +21,7 @@ use view::{Key, View};
 const INTERVAL: Duration = Duration::from_secs(2);
 
 /// Arguments of `dueq top`.
-#[derive(Args, Clone, Debug)]
+#[derive(Args)]
 #[command(
     after_help = "Keys: q quits, p stops and goes on, s or left and right choose the order, up, down, page up and page \
     down scroll."
@@ -35,24 +35,24 @@ pub struct Top {
     once: bool,
 }
 
-impl Run for Top {
-    async fn run(&self, client: &Client, out: &mut Out<'_>) -> Result<(), Failure> {
+impl Top {
+    pub async fn run(&self, cx: &mut Context<'_>) -> Result<(), Failure> {
         let filter: Vec<_> = self.prefix.iter().map(|prefix| ("prefix", &**prefix)).collect();
-        if out.json {
-            return out.list(client, "/topics", &filter, |_| String::new()).await;
+        if cx.json {
+            return cx.list("/topics", &filter, |_| String::new()).await;
         }
-        let mut poll = Poll::new(client, &filter);
+        let mut poll = Poll::new(cx.client, &filter);
         let mut view = View::default();
         // The first answer decides whether there is anything to show, and what is wrong is told on a screen that stays.
         view.rows = poll.next(&[]).await?;
-        if self.once || !out.is_terminal || env::var_os("TERM").is_some_and(|term| term == "dumb") {
-            return out.say(&view.table());
+        if self.once || !cx.is_terminal || env::var_os("TERM").is_some_and(|term| term == "dumb") {
+            return cx.say(&view.table());
         }
         let view = RefCell::new(view);
         let (news, heard) = mpsc::unbounded_channel();
         tokio::select! {
             () = watch(poll, &view, &news) => Ok(()),
-            end = show(client.server(), out, &view, heard) => end,
+            end = show(cx, &view, heard) => end,
         }
     }
 }
@@ -84,8 +84,7 @@ async fn watch(mut poll: Poll<'_>, view: &RefCell<View>, news: &mpsc::UnboundedS
 
 /// Draws after each key, each change of size and each answer, until the user has seen enough.
 async fn show(
-    server: &str,
-    out: &mut Out<'_>,
+    cx: &mut Context<'_>,
     view: &RefCell<View>,
     mut heard: mpsc::UnboundedReceiver<()>,
 ) -> Result<(), Failure> {
@@ -95,10 +94,10 @@ async fn show(
         signal(SignalKind::terminate())?,
         signal(SignalKind::hangup())?,
     ];
-    let mut screen = Screen::open(out.writer)?;
+    let mut screen = Screen::open(cx.writer)?;
     loop {
         let size = screen.size();
-        screen.draw(&view.borrow_mut().frame(server, size))?;
+        screen.draw(&view.borrow_mut().frame(cx.client.server(), size))?;
         tokio::select! {
             Some(bytes) = screen.keys.recv() => {
                 for key in Key::all(&bytes) {

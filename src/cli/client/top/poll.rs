@@ -2,14 +2,12 @@
 //! dozen more: those on the screen come first, then those whose counts have changed, then the others in turn.
 
 use super::super::{
-    PAGE,
-    api::{Client, path},
+    api::{Client, PAGE, path},
     durations::now,
     failure::Failure,
     object::Object,
 };
 use crate::model::{Millis, parse_instant};
-use form_urlencoded::Serializer;
 use futures_util::{StreamExt as _, stream};
 use std::collections::{HashMap, HashSet};
 
@@ -85,7 +83,7 @@ impl Recent {
 /// Asks a server again and again.
 pub struct Poll<'a> {
     client: &'a Client,
-    list: String,
+    filter: &'a [(&'a str, &'a str)],
     /// What was found in earlier rounds.
     known: HashMap<String, Row>,
     /// Where the others' turn begins.
@@ -93,10 +91,8 @@ pub struct Poll<'a> {
 }
 
 impl<'a> Poll<'a> {
-    pub fn new(client: &'a Client, filter: &[(&str, &str)]) -> Self {
-        let mut list = Serializer::new(format!("/topics?limit={PAGE}"));
-        list.extend_pairs(filter);
-        Self { client, list: list.finish(), known: HashMap::new(), turn: 0 }
+    pub fn new(client: &'a Client, filter: &'a [(&'a str, &'a str)]) -> Self {
+        Self { client, filter, known: HashMap::new(), turn: 0 }
     }
 
     /// The topics as they are now.
@@ -122,14 +118,14 @@ impl<'a> Poll<'a> {
     }
 
     async fn topics(&self) -> Result<Vec<Row>, Failure> {
-        let mut rows = Vec::new();
-        let mut path = self.list.clone();
+        let (mut rows, mut cursor) = (Vec::new(), None);
         for _ in 0..MAX_PAGES {
-            let page = self.client.get(&path).await?.object()?;
-            rows.extend(page.objects("items").iter().map(Row::of));
-            let Some(cursor) = page.get::<String>("next_cursor") else { break };
-            let cursor = Serializer::new(String::new()).append_pair("cursor", &cursor).finish();
-            path = format!("{}&{cursor}", self.list);
+            let page = self.client.page("/topics", self.filter, PAGE, cursor).await?;
+            rows.extend(page.objects().map(|topic| Row::of(&topic)));
+            cursor = page.next;
+            if cursor.is_none() {
+                break;
+            }
         }
         Ok(rows)
     }

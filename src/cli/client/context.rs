@@ -1,0 +1,133 @@
+//! What a command works with: the server, and where the answers are printed, as a table or as they came.
+
+use super::{
+    api::{Answer, Client, Page},
+    failure::Failure,
+    object::Object,
+    table,
+};
+use crate::cli::progress::Progress;
+use anstream::{AutoStream, ColorChoice, adapter::strip_str};
+use serde_json::value::RawValue;
+use std::io::{self, IsTerminal as _, Write};
+
+/// The server of a command, and its output.
+pub struct Context<'a> {
+    pub client: &'a Client,
+    pub writer: &'a mut dyn Write,
+    /// Print answers as they came; of a list, one item per line.
+    pub json: bool,
+    /// Answers that are printed as they came do not command the terminal either.
+    pub is_terminal: bool,
+}
+
+impl<'a> Context<'a> {
+    pub fn new(client: &'a Client, writer: &'a mut dyn Write, json: bool) -> Self {
+        Self { client, writer, json, is_terminal: io::stdout().is_terminal() }
+    }
+
+    /// Shows the progress of a command that takes long, unless it prints for scripts.
+    pub fn progress(&self, what: &str) -> Progress {
+        if self.json { Progress::hidden() } else { Progress::new(what) }
+    }
+
+    /// Prints an answer: as it came, or as `view` formats it.
+    pub fn show(
+        &mut self,
+        answer: &Answer,
+        view: impl FnOnce(&Object) -> String,
+    ) -> Result<(), Failure> {
+        if self.json { self.as_it_came(answer) } else { self.say(&view(&answer.object()?)) }
+    }
+
+    /// Reports the success of a request in a line.
+    pub fn done(&mut self, answer: &Answer, text: &str) -> Result<(), Failure> {
+        match self.json {
+            true => self.as_it_came(answer),
+            false => self.say(&format!("{}\n", table::clean(text))),
+        }
+    }
+
+    /// Prints a whole list. With `--json` each item is a line; otherwise `view` formats all items together.
+    pub async fn list(
+        &mut self,
+        path: &str,
+        filter: &[(&str, &str)],
+        view: impl FnOnce(&[Object]) -> String,
+    ) -> Result<(), Failure> {
+        let mut items = Vec::new();
+        self.pages(path, filter, usize::MAX, &mut items).await?;
+        if self.json { Ok(()) } else { self.say(&view(&items)) }
+    }
+
+    /// Reads a list page by page, up to `limit` items. Prints each item as a line with `--json`; otherwise adds it to
+    /// `items`. Returns how many there were, and whether there are more.
+    pub async fn pages(
+        &mut self,
+        path: &str,
+        filter: &[(&str, &str)],
+        limit: usize,
+        items: &mut Vec<Object>,
+    ) -> Result<(usize, bool), Failure> {
+        let (mut count, mut cursor) = (0, None);
+        while count < limit {
+            let page = self.page(path, filter, limit - count, cursor, items).await?;
+            count += page.items.len();
+            cursor = page.next;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        Ok((count, cursor.is_some()))
+    }
+
+    /// The same for a page of a list.
+    pub async fn page(
+        &mut self,
+        path: &str,
+        filter: &[(&str, &str)],
+        limit: usize,
+        cursor: Option<String>,
+        items: &mut Vec<Object>,
+    ) -> Result<Page, Failure> {
+        let page = self.client.page(path, filter, limit, cursor).await?;
+        if self.json {
+            // Line breaks in JSON are only between tokens.
+            let line = |item: &RawValue| item.get().replace(['\r', '\n'], " ") + "\n";
+            self.print(page.items.iter().map(|item| line(item)).collect::<String>().as_bytes())?;
+        } else {
+            items.extend(page.objects());
+        }
+        Ok(page)
+    }
+
+    /// Prints the body as it came; what did not end in a newline gets one. Prints nothing if there is no body.
+    pub fn as_it_came(&mut self, answer: &Answer) -> Result<(), Failure> {
+        if answer.body.is_empty() {
+            return Ok(());
+        }
+        self.print(&answer.body)?;
+        self.print(if answer.body.ends_with(b"\n") { b"" } else { b"\n" })
+    }
+
+    /// Prints JSON.
+    pub fn print(&mut self, json: &[u8]) -> Result<(), Failure> {
+        match self.is_terminal {
+            true => {
+                let json = table::clean_json(&String::from_utf8_lossy(json));
+                self.writer.write_all(json.as_bytes())?;
+            }
+            false => self.writer.write_all(json)?,
+        }
+        Ok(self.writer.flush()?)
+    }
+
+    /// Prints text, which brings its own newline, and flushes. Its colours are left out if they are not wanted.
+    pub fn say(&mut self, text: &str) -> Result<(), Failure> {
+        match AutoStream::choice(&io::stdout()) {
+            ColorChoice::Never => write!(self.writer, "{}", strip_str(text))?,
+            _ => self.writer.write_all(text.as_bytes())?,
+        }
+        Ok(self.writer.flush()?)
+    }
+}
