@@ -67,8 +67,7 @@ fn backup(args: &Args) -> Result<(PathBuf, u64, usize), BackupError> {
     let random = random_name().map_err(|error| failed_at(dir, error))?;
     let partial = dir.join(format!("partial-{NAME}{name}-{random}"));
     let failed = |error| failed_at(&path, error);
-    let mut progress = Progress::new("copied KiB");
-    progress.of(bytes.div_ceil(1024));
+    let mut progress = Progress::new("copied KiB", Some(bytes.div_ceil(1024)));
     let copied = snapshot.copy_to(&partial, |bytes| progress.add(bytes.div_ceil(1024)));
     if let Err(error) = copied.and_then(|()| fs::rename(&partial, &path)) {
         let _ = fs::remove_dir_all(&partial);

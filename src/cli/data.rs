@@ -7,10 +7,7 @@ use crate::{
     store::{RedisArgs, Store, StoreOptions},
 };
 use clap::{Args, builder::BoolishValueParser};
-use std::{error::Error, path::PathBuf, sync::Arc, time::Duration};
-
-/// How long one call waits for Redis.
-const TIMEOUT: Duration = Duration::from_secs(3);
+use std::{error::Error, path::PathBuf, sync::Arc};
 
 /// Arguments that name the data.
 #[derive(Args)]
@@ -106,14 +103,7 @@ impl DataArgs {
                 }
             }
         };
-        let options = StoreOptions {
-            redis,
-            key_prefix,
-            lanes: 1,
-            timeout: TIMEOUT,
-            replicas: Default::default(),
-            upgrade,
-        };
+        let options = StoreOptions { upgrade, ..StoreOptions::of_tool(redis, key_prefix) };
         match Store::connect(&options, Arc::new(Metrics::new())).await {
             Ok((store, _)) => Ok(Data { store, embedded }),
             Err(error) => {

@@ -16,18 +16,17 @@ const PATIENCE: Duration = Duration::from_millis(500);
 pub struct Progress {
     bar: ProgressBar,
     what: String,
-    /// What there is to do in all, where that is known before.
     total: Option<u64>,
     /// When to show it. `None`: it is shown, or never will be.
     at: Option<Instant>,
 }
 
 impl Progress {
-    /// Creates a bar that begins with `what` is being done.
-    pub fn new(what: &str) -> Self {
+    /// Creates a bar that begins with `what` is being done. `total`: what there is to do in all, where that is known before.
+    pub fn new(what: &str, total: Option<u64>) -> Self {
         let is_seen = !ProgressDrawTarget::stderr().is_hidden();
         let at = is_seen.then(|| Instant::now() + PATIENCE);
-        Self { bar: ProgressBar::hidden(), what: what.to_owned(), total: None, at }
+        Self { bar: ProgressBar::hidden(), what: what.to_owned(), total, at }
     }
 
     /// Creates a bar that is never shown.
@@ -46,11 +45,6 @@ impl Progress {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
         due
-    }
-
-    /// Says what there is to do in all, before the bar is shown.
-    pub fn of(&mut self, total: u64) {
-        self.total = Some(total);
     }
 
     /// Sets what there is to do in all.

@@ -109,6 +109,14 @@ pub struct StoreOptions {
     pub upgrade: bool,
 }
 
+impl StoreOptions {
+    /// Those of a command that works on the data by itself.
+    pub fn of_tool(redis: RedisArgs, key_prefix: String) -> Self {
+        let (timeout, replicas) = (Duration::from_secs(3), Default::default());
+        Self { redis, key_prefix, lanes: 1, timeout, replicas, upgrade: false }
+    }
+}
+
 /// The queue in Redis. Cheap to clone.
 #[derive(Clone)]
 pub struct Store {

@@ -8,10 +8,6 @@ use super::{
 };
 use deadpool_redis::redis::{Client, RedisError, aio::MultiplexedConnection, cmd};
 use futures_util::future::try_join_all;
-use std::time::Duration;
-
-/// How long Redis, or a Sentinel, may take to answer.
-const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Connections of its own to a Redis, or to all primaries of a Cluster.
 pub struct RedisProbe(Vec<MultiplexedConnection>);
@@ -22,15 +18,7 @@ impl RedisProbe {
     /// # Errors
     /// When the arguments cannot be used, or it does not answer.
     pub async fn connect(redis: &RedisArgs) -> Result<Self, ConnectError> {
-        let (redis, key_prefix) = (redis.clone(), String::new());
-        let options = StoreOptions {
-            redis,
-            key_prefix,
-            lanes: 1,
-            timeout: TIMEOUT,
-            replicas: Default::default(),
-            upgrade: false,
-        };
+        let options = StoreOptions::of_tool(redis.clone(), String::new());
         if Cluster::is_named(&options).await {
             let clients = cluster::primaries(&options).await?;
             let connect = clients.iter().map(Client::get_multiplexed_async_connection);

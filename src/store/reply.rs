@@ -189,6 +189,11 @@ impl Fields {
         String::from_utf8(bytes.to_vec()).map_err(|_| malformed(&Value::Nil))
     }
 
+    /// The cursor that a page of a scan begins with; `None` behind the last page.
+    pub fn cursor(&mut self) -> Result<Option<String>, CallError> {
+        Ok(Some(self.text()?).filter(|cursor| cursor != "0"))
+    }
+
     pub fn fields(&mut self) -> Result<Self, CallError> {
         Self::of(self.value()?)
     }

@@ -87,10 +87,10 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// One about a topic as a whole.
+    /// One about a topic as a whole, which is not mended yet.
     pub fn of_topic(topic: &str, defect: &str, detail: String) -> Self {
-        let defect = known(defect);
-        Self { topic: topic.to_owned(), subject: Subject::Topic, defect, detail, mended: None }
+        let (topic, defect) = (topic.to_owned(), known(defect));
+        Self { topic, subject: Subject::Topic, defect, detail, mended: None }
     }
 
     /// What the defect means.

@@ -3,7 +3,7 @@
 //! call. A topic may be made or deleted meanwhile, so whatever looks left is looked at once more, against the registry as
 //! it is then.
 
-use super::{finding::Finding, walk::Tell};
+use super::{finding::Finding, walk::Audit};
 use crate::{
     error::Error,
     model::{Millis, PartitionNumber, TopicName},
@@ -30,130 +30,128 @@ const RECENT_MS: Millis = 60_000;
 /// How many partitions topics have; 0 for those that are not there.
 type Partitions = HashMap<TopicName, usize>;
 
-/// Looks for what is left of deleted topics, and removes it with `repair`, unless there are messages.
-pub(super) async fn audit_leftovers(
-    store: &Store,
-    repair: bool,
-    tell: Tell<'_>,
-) -> Result<(), Error> {
-    let keys = &store.lanes.shared.keys;
-    for (place, key, scan, look, remove) in [
-        ("in sweeps", &keys.sweeps, "ZSCAN", "ZSCORE", "ZREM"),
-        ("in history", &keys.active, "ZSCAN", "ZSCORE", "ZREM"),
-        ("in lateness", &keys.lateness, "HSCAN", "HGET", "HDEL"),
-    ] {
-        let (mut cursor, mut names, mut known) = ("0".to_owned(), Vec::new(), Partitions::new());
-        loop {
-            let page = Command::new(scan).arg((key, &cursor, "COUNT", COUNT));
-            let mut fields = Fields::of(store.lanes.command(page).await?)?;
-            cursor = fields.text()?;
-            let mut list = fields.fields()?;
-            while !list.is_empty() {
-                let (name, _) = (list.bytes()?, list.value()?);
-                match PartitionName::parse(&String::from_utf8_lossy(&name)) {
-                    Some(parsed) if has(store, &parsed, &mut known).await? => {}
-                    parsed => names.push((name, parsed)),
+impl Audit<'_> {
+    /// Looks for what is left of deleted topics, and removes it with `repair`, unless there are messages.
+    pub(super) async fn leftovers(&mut self) -> Result<(), Error> {
+        let store = self.store;
+        let keys = &store.lanes.shared.keys;
+        for (place, key, scan, look, remove) in [
+            ("in sweeps", &keys.sweeps, "ZSCAN", "ZSCORE", "ZREM"),
+            ("in history", &keys.active, "ZSCAN", "ZSCORE", "ZREM"),
+            ("in lateness", &keys.lateness, "HSCAN", "HGET", "HDEL"),
+        ] {
+            let (mut names, mut known) = (Vec::new(), Partitions::new());
+            let mut cursor = Some("0".to_owned());
+            while let Some(from) = cursor {
+                let page = Command::new(scan).arg((key, from, "COUNT", COUNT));
+                let mut fields = Fields::of(store.lanes.command(page).await?)?;
+                cursor = fields.cursor()?;
+                let mut list = fields.fields()?;
+                while !list.is_empty() {
+                    let (name, _) = (list.bytes()?, list.value()?);
+                    match PartitionName::parse(&String::from_utf8_lossy(&name)) {
+                        Some(parsed) if has(store, &parsed, &mut known).await? => {}
+                        parsed => names.push((name, parsed)),
+                    }
                 }
             }
-            if cursor == "0" {
-                break;
+            for (name, parsed) in again(names).await {
+                if let Some(parsed) = &parsed
+                    && has(store, parsed, &mut Partitions::new()).await?
+                {
+                    continue;
+                }
+                let still = store.lanes.command(Command::new(look).arg((key, &name[..]))).await?;
+                let Some(still) = word(&still) else { continue };
+                // An instance that had not yet heard of the deletion may have noted this a moment ago; the note goes when
+                // its moment comes.
+                let is_recent = |at: Millis| (at - store.now()).abs() < RECENT_MS;
+                if place != "in lateness" && still.parse().is_ok_and(is_recent) {
+                    continue;
+                }
+                let defect = if parsed.is_some() { "leftover" } else { "bad_name" };
+                let shown = String::from_utf8_lossy(&name);
+                let remove = Command::new(remove).arg((key, &name[..]));
+                self.left(Finding::of_topic(&shown, defect, place.to_owned()), Some(remove))
+                    .await?;
             }
         }
-        for (name, parsed) in again(names).await {
-            if let Some(parsed) = &parsed
-                && has(store, parsed, &mut Partitions::new()).await?
-            {
-                continue;
-            }
-            let still = Command::new(look).arg((key, &name[..]));
-            let still = store.lanes.command(still).await?;
-            let Some(still) = word(&still) else { continue };
-            // An instance that had not yet heard of the deletion may have noted this a moment ago; the note goes when its
-            // moment comes.
-            let is_recent = |at: Millis| (at - store.now()).abs() < RECENT_MS;
-            if place != "in lateness" && still.parse().is_ok_and(is_recent) {
-                continue;
-            }
-            let defect = if parsed.is_some() { "leftover" } else { "bad_name" };
-            let shown = String::from_utf8_lossy(&name);
-            let mut finding = Finding::of_topic(&shown, defect, place.to_owned());
-            if repair {
-                store.lanes.command(Command::new(remove).arg((key, &name[..]))).await?;
-                finding.mended = Some("put right");
-            }
-            tell(finding);
+        for node in store.lanes.nodes() {
+            self.node(&node).await?;
         }
+        Ok(())
     }
-    for node in store.lanes.nodes() {
-        audit_node(store, &node, repair, tell).await?;
-    }
-    Ok(())
-}
 
-/// The same for the keys of a server.
-async fn audit_node(
-    store: &Store,
-    node: &Arc<Node>,
-    repair: bool,
-    tell: Tell<'_>,
-) -> Result<(), Error> {
-    let prefix = store.lanes.shared.keys.sweeps.split('{').next().unwrap_or_default();
-    let literal: String = prefix.chars().flat_map(|c| ['\\', c]).collect();
-    let (mut cursor, mut known) = ("0".to_owned(), Partitions::new());
-    let mut left: BTreeMap<PartitionName, PartitionKeys> = BTreeMap::new();
-    loop {
-        let scan = Command::new("SCAN").arg((&cursor, "MATCH", format!("{literal}{{*}}:*")));
-        let page = node.command(scan.arg(("COUNT", COUNT))).await?;
-        let mut fields = Fields::of(page)?;
-        cursor = fields.text()?;
-        let mut list = fields.fields()?;
-        while !list.is_empty() {
-            let key = list.bytes()?;
-            let key = String::from_utf8_lossy(&key);
-            // `topic:partition` and perhaps a suffix; others are no keys of partitions.
-            let tag = key.get(prefix.len() + 1..).and_then(|rest| rest.split('}').next());
-            let mut parts = tag.unwrap_or_default().split(':');
-            let name = parts.next().and_then(|name| TopicName::parse(name).ok());
-            let number = parts.next().and_then(|number| number.parse().ok()).map(PartitionNumber);
-            let Some((topic, number)) = name.zip(number) else { continue };
-            let keys = PartitionKeys::new(prefix, &topic, number);
-            let name = PartitionName { topic, number };
-            if keys.with_seldom().contains(&&*key) && !has(store, &name, &mut known).await? {
-                left.insert(name, keys);
+    /// The same for the keys of a server.
+    async fn node(&mut self, node: &Arc<Node>) -> Result<(), Error> {
+        let store = self.store;
+        let prefix = store.lanes.shared.keys.sweeps.split('{').next().unwrap_or_default();
+        let literal: String = prefix.chars().flat_map(|c| ['\\', c]).collect();
+        let mut known = Partitions::new();
+        let mut left: BTreeMap<PartitionName, PartitionKeys> = BTreeMap::new();
+        let mut cursor = Some("0".to_owned());
+        while let Some(from) = cursor {
+            let scan = Command::new("SCAN").arg((from, "MATCH", format!("{literal}{{*}}:*")));
+            let mut fields = Fields::of(node.command(scan.arg(("COUNT", COUNT))).await?)?;
+            cursor = fields.cursor()?;
+            let mut list = fields.fields()?;
+            while !list.is_empty() {
+                let key = list.bytes()?;
+                let key = String::from_utf8_lossy(&key);
+                // `topic:partition` and perhaps a suffix; others are no keys of partitions.
+                let tag = key.get(prefix.len() + 1..).and_then(|rest| rest.split('}').next());
+                let mut parts = tag.unwrap_or_default().split(':');
+                let name = parts.next().and_then(|name| TopicName::parse(name).ok());
+                let number = parts.next().and_then(|number| number.parse().ok());
+                let Some((topic, number)) = name.zip(number.map(PartitionNumber)) else { continue };
+                let keys = PartitionKeys::new(prefix, &topic, number);
+                let name = PartitionName { topic, number };
+                if keys.with_seldom().contains(&&*key) && !has(store, &name, &mut known).await? {
+                    left.insert(name, keys);
+                }
             }
         }
-        if cursor == "0" {
-            break;
+        for (name, keys) in again(left.into_iter().collect()).await {
+            let there = keys_there(store, &keys).await?;
+            if there.is_empty() || has(store, &name, &mut Partitions::new()).await? {
+                continue;
+            }
+            let kinds = there.iter().filter_map(|key| key.rsplit(':').next()).collect::<Vec<_>>();
+            let finding = Finding::of_topic(&name.to_string(), "leftover", kinds.join(", "));
+            // Messages are for a person to decide about: the registry may have lost their topic.
+            let unlink = (!there.contains(&keys.messages.as_str()))
+                .then(|| Command::new("UNLINK").arg(&there));
+            self.left(finding, unlink).await?;
         }
+        Ok(())
     }
-    for (name, keys) in again(left.into_iter().collect()).await {
-        let command =
-            async |verb: &str, key: &str| store.lanes.command(Command::new(verb).arg(key)).await;
-        let mut there = Vec::new();
-        for key in keys.with_seldom() {
-            // The mark of a deleted topic, which goes by itself.
-            let owner = Command::new("HGET").arg((&keys.meta, "topic"));
-            let is_mark = key == keys.meta
-                && word(&store.lanes.command(owner).await?).is_some_and(|it| it.starts_with('-'))
-                && int(command("PTTL", key).await?)? > 0;
-            if !is_mark && int(command("EXISTS", key).await?)? == 1 {
-                there.push(key);
-            }
-        }
-        if there.is_empty() || has(store, &name, &mut Partitions::new()).await? {
-            continue;
-        }
-        let kinds = there.iter().filter_map(|key| key.rsplit(':').next()).collect::<Vec<_>>();
-        let mut finding = Finding::of_topic(&name.to_string(), "leftover", kinds.join(", "));
-        // Messages are for a person to decide about: the registry may have lost their topic.
-        if repair && !there.contains(&keys.messages.as_str()) {
-            let unlink = Command::new("UNLINK").arg(&there);
-            store.lanes.command(unlink).await?;
+
+    /// Tells what is left, once it is removed where that is wished and there is a command that does it.
+    async fn left(&mut self, mut finding: Finding, remove: Option<Command>) -> Result<(), Error> {
+        if let Some(remove) = remove.filter(|_| self.repair) {
+            self.store.lanes.command(remove).await?;
             finding.mended = Some("put right");
         }
-        tell(finding);
+        (self.tell)(finding);
+        Ok(())
     }
-    Ok(())
+}
+
+/// The keys of a partition that are there, without the mark of a deleted topic, which goes by itself.
+async fn keys_there<'a>(store: &Store, keys: &'a PartitionKeys) -> Result<Vec<&'a str>, Error> {
+    let command =
+        async |verb: &str, key: &str| store.lanes.command(Command::new(verb).arg(key)).await;
+    let mut there = Vec::new();
+    for key in keys.with_seldom() {
+        let owner = Command::new("HGET").arg((&keys.meta, "topic"));
+        let is_mark = key == keys.meta
+            && word(&store.lanes.command(owner).await?).is_some_and(|it| it.starts_with('-'))
+            && int(command("PTTL", key).await?)? > 0;
+        if !is_mark && int(command("EXISTS", key).await?)? == 1 {
+            there.push(key);
+        }
+    }
+    Ok(there)
 }
 
 /// What looked left, some time later.

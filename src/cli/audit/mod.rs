@@ -13,7 +13,7 @@ use clap::Args as ClapArgs;
 use finding::{Finding, Subject, escaped, quoted};
 use serde_json::{Value, json};
 use std::{io::Write, process::ExitCode};
-use walk::{Audited, Tell, audit};
+use walk::{Audit, Audited};
 
 /// Arguments of `dueq audit`.
 #[derive(ClapArgs)]
@@ -39,15 +39,16 @@ pub async fn run(args: Args) -> ExitCode {
         Err(error) => return fail(&*error),
     };
     let (mut found, mut mended) = (0, 0);
-    let mut progress = if json { Progress::hidden() } else { Progress::new("looked at") };
+    let mut progress = if json { Progress::hidden() } else { Progress::new("looked at", None) };
     let bar = progress.bar();
-    let tell: Tell<'_> = &mut |finding| {
+    let mut tell = |finding: Finding| {
         found += 1;
         mended += u64::from(finding.mended.is_some());
         let line = if json { as_json(&finding).to_string() } else { line(&finding) };
         bar.suspend(|| print(&line));
     };
-    let audited = audit(&data.store, repair, tell, &mut progress).await;
+    let audit = Audit { store: &data.store, repair, tell: &mut tell, progress: &mut progress };
+    let audited = audit.run().await;
     drop(progress);
     data.close().await;
     match audited {

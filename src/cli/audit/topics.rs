@@ -2,7 +2,7 @@
 //! knows of its topic. They live in different slots, so a partition may lag behind the registry for a moment, or until
 //! the next request when somebody died in between; that heals by itself and is not told.
 
-use super::{finding::Finding, leftovers::audit_leftovers, walk::Tell};
+use super::{finding::Finding, walk::Audit};
 use crate::{
     error::Error,
     model::{TopicName, TopicSettings},
@@ -63,115 +63,106 @@ fn owner(said: Option<&str>) -> &str {
     if rest.len() == digits.len() { "" } else { &said[..said.len() - rest.len()] }
 }
 
-/// Looks at the registry; returns the topics whose entries can be read.
-pub(super) async fn audit_registry(
-    store: &Store,
-    repair: bool,
-    tell: Tell<'_>,
-) -> Result<BTreeSet<TopicName>, Error> {
-    let (mut names, mut told) = (BTreeSet::new(), BTreeSet::new());
-    for part in 1..=3 {
-        let mut cursor = "0".to_owned();
+impl Audit<'_> {
+    /// Looks at the registry; returns the topics whose entries can be read.
+    pub(super) async fn registry(&mut self) -> Result<BTreeSet<TopicName>, Error> {
+        let (mut names, mut told) = (BTreeSet::new(), BTreeSet::new());
+        for part in 1..=3 {
+            let mut cursor = Some("0".to_owned());
+            while let Some(from) = cursor {
+                let look = self.store.registry.call(&scripts::AUDIT_REGISTRY);
+                let look = look.arg((part, from, TOPICS, self.repair));
+                let mut fields = Fields::of(self.store.lanes.command(look).await?)?;
+                cursor = fields.cursor()?;
+                let (seen, found) = (texts(fields.fields()?)?, texts(fields.fields()?)?);
+                for finding in found.chunks_exact(3) {
+                    let [topic, defect, detail] = finding else { continue };
+                    let mut finding = Finding::of_topic(topic, defect, detail.clone());
+                    finding.mended = self.repair.then_some("put right");
+                    if told.insert((topic.clone(), finding.defect)) {
+                        (self.tell)(finding);
+                    }
+                }
+                for topic in seen.chunks_exact(2) {
+                    let Ok(name) = TopicName::parse(&topic[0]) else { continue };
+                    if self.entry(&name, &topic[1]).await? {
+                        names.insert(name);
+                    }
+                }
+            }
+        }
+        self.leftovers().await?;
+        Ok(names)
+    }
+
+    /// Can the configuration in this entry of the registry be read? With `repair` it can, afterwards.
+    async fn entry(&mut self, name: &TopicName, entry: &str) -> Result<bool, Error> {
+        if entry.is_empty() || parse_entry(entry).is_some() {
+            return Ok(true);
+        }
+        let mut finding = Finding::of_topic(name.as_str(), "bad_entry", entry.to_owned());
+        if self.repair {
+            let revision = entry.split(' ').nth(1).and_then(|revision| revision.parse().ok());
+            let settings = TopicSettings::default();
+            self.store.registry.put(name, &settings, revision.unwrap_or(0)).await?;
+            finding.mended = Some("its configuration is the default one");
+        }
+        (self.tell)(finding);
+        Ok(self.repair)
+    }
+
+    /// Does this partition know its topic? Returns the partition, and the number that it goes by; nothing where there
+    /// is no such topic any more.
+    pub(super) async fn partition(
+        &mut self,
+        name: &PartitionName,
+    ) -> Result<Option<(Partition, String)>, Error> {
+        let store = self.store;
+        let mut looks = 0_u32;
         loop {
-            let look = store.registry.call(&scripts::AUDIT_REGISTRY);
-            let look = look.arg((part, &cursor, TOPICS, repair));
-            let mut fields = Fields::of(store.lanes.command(look).await?)?;
-            cursor = fields.text()?;
-            let (seen, found) = (texts(fields.fields()?)?, texts(fields.fields()?)?);
-            for finding in found.chunks_exact(3) {
-                let [topic, defect, detail] = finding else { continue };
-                let mut finding = Finding::of_topic(topic, defect, detail.clone());
-                finding.mended = repair.then_some("put right");
-                if told.insert((topic.clone(), finding.defect)) {
-                    tell(finding);
+            looks += 1;
+            let topic = store.registry.look_up(&name.topic).await?;
+            let partition = topic.and_then(|topic| topic.partition(name.number));
+            let Some(partition) = partition else { return Ok(None) };
+            let (topic, meta_key) = (&*partition.topic, &partition.keys.meta);
+            let fields = (meta_key, "topic", "max_attempts", "backoff", "lease_ms");
+            let meta = Fields::of(store.lanes.command(Command::new("HMGET").arg(fields)).await?)?;
+            let meta = meta.words();
+            let texts: Vec<_> = meta.iter().map(|word| word.as_ref().ok()?.as_deref()).collect();
+            let said = texts.first().copied().flatten();
+            let knows = match knows(said, topic.number.0.into(), topic.written) {
+                _ if meta.first().is_some_and(Result::is_err) => Knows::Nonsense,
+                Knows::Enough if said == Some(&topic.word) && !same(topic, &texts) => {
+                    Knows::Nonsense
                 }
-            }
-            for topic in seen.chunks_exact(2) {
-                let Ok(name) = TopicName::parse(&topic[0]) else { continue };
-                if audit_entry(store, &name, &topic[1], repair, tell).await? {
-                    names.insert(name);
+                knows => knows,
+            };
+            let wrong = match knows {
+                Knows::Enough => false,
+                Knows::Nonsense => true,
+                // Nothing is left in it.
+                Knows::Deleted if !holds_messages(store, &partition).await? => return Ok(None),
+                // Read again: whoever changed it wrote to the registry first, or made the topic anew since.
+                Knows::More | Knows::Deleted if looks < 3 => continue,
+                Knows::More | Knows::Deleted => true,
+            };
+            if wrong {
+                let detail =
+                    format!("it has {}, the registry {}", said.unwrap_or("nothing"), topic.word);
+                let mut finding = Finding::of_topic(&name.to_string(), "partition", detail);
+                if self.repair && looks < MAX_MENDS {
+                    let forget = Command::new("HDEL").arg((meta_key, "topic"));
+                    store.lanes.command(forget).await?;
+                    store.registry.refresh(&partition).await?;
+                    finding.mended = Some("it has what the registry has");
+                    (self.tell)(finding);
+                    continue;
                 }
+                (self.tell)(finding);
             }
-            if cursor == "0" {
-                break;
-            }
+            let owner = owner(said).to_owned();
+            return Ok(Some((partition, owner)));
         }
-    }
-    audit_leftovers(store, repair, tell).await?;
-    Ok(names)
-}
-
-/// Can the configuration in this entry of the registry be read? With `repair` it can, afterwards.
-async fn audit_entry(
-    store: &Store,
-    name: &TopicName,
-    entry: &str,
-    repair: bool,
-    tell: Tell<'_>,
-) -> Result<bool, Error> {
-    if entry.is_empty() || parse_entry(entry).is_some() {
-        return Ok(true);
-    }
-    let mut finding = Finding::of_topic(name.as_str(), "bad_entry", entry.to_owned());
-    if repair {
-        let revision = entry.split(' ').nth(1).and_then(|revision| revision.parse().ok());
-        store.registry.put(name, &TopicSettings::default(), revision.unwrap_or(0)).await?;
-        finding.mended = Some("its configuration is the default one");
-    }
-    tell(finding);
-    Ok(repair)
-}
-
-/// Does this partition know its topic? Returns the partition, and the number that it goes by; nothing where there
-/// is no such topic any more.
-pub(super) async fn audit_partition(
-    store: &Store,
-    name: &PartitionName,
-    repair: bool,
-    tell: Tell<'_>,
-) -> Result<Option<(Partition, String)>, Error> {
-    let mut looks = 0_u32;
-    loop {
-        looks += 1;
-        let topic = store.registry.look_up(&name.topic).await?;
-        let partition = topic.and_then(|topic| topic.partition(name.number));
-        let Some(partition) = partition else { return Ok(None) };
-        let (topic, meta_key) = (&*partition.topic, &partition.keys.meta);
-        let fields = (meta_key, "topic", "max_attempts", "backoff", "lease_ms");
-        let meta = Fields::of(store.lanes.command(Command::new("HMGET").arg(fields)).await?)?;
-        let meta = meta.words();
-        let texts: Vec<_> = meta.iter().map(|word| word.as_ref().ok()?.as_deref()).collect();
-        let said = texts.first().copied().flatten();
-        let knows = match knows(said, topic.number.0.into(), topic.written) {
-            _ if meta.first().is_some_and(Result::is_err) => Knows::Nonsense,
-            Knows::Enough if said == Some(&topic.word) && !same(topic, &texts) => Knows::Nonsense,
-            knows => knows,
-        };
-        let wrong = match knows {
-            Knows::Enough => false,
-            Knows::Nonsense => true,
-            // Nothing is left in it.
-            Knows::Deleted if !holds_messages(store, &partition).await? => return Ok(None),
-            // Read again: whoever changed it wrote to the registry first, or made the topic anew since.
-            Knows::More | Knows::Deleted if looks < 3 => continue,
-            Knows::More | Knows::Deleted => true,
-        };
-        if wrong {
-            let detail =
-                format!("it has {}, the registry {}", said.unwrap_or("nothing"), topic.word);
-            let mut finding = Finding::of_topic(&name.to_string(), "partition", detail);
-            if repair && looks < MAX_MENDS {
-                let forget = Command::new("HDEL").arg((meta_key, "topic"));
-                store.lanes.command(forget).await?;
-                store.registry.refresh(&partition).await?;
-                finding.mended = Some("it has what the registry has");
-                tell(finding);
-                continue;
-            }
-            tell(finding);
-        }
-        let owner = owner(said).to_owned();
-        return Ok(Some((partition, owner)));
     }
 }
 

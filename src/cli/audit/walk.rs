@@ -10,7 +10,6 @@ use super::{
     super::progress::Progress,
     finding::{Finding, Subject, became, known},
     scripts::{self, KEY_WALKS, Page, Step, WALKS, Walked},
-    topics::{audit_partition, audit_registry},
 };
 use crate::{
     error::Error,
@@ -41,119 +40,104 @@ pub(super) struct Audited {
     pub messages: i64,
 }
 
-/// Where findings go.
-pub(super) type Tell<'a> = &'a mut (dyn FnMut(Finding) + Send);
-
-/// Looks at everything, tells what is wrong, and with `repair` mends it.
-///
-/// Errors: `RedisUnavailable`, `OutcomeUnknown`, `Internal`; then the audit is not complete.
-pub(super) async fn audit(
-    store: &Store,
-    repair: bool,
-    tell: Tell<'_>,
-    progress: &mut Progress,
-) -> Result<Audited, Error> {
-    let names = audit_registry(store, repair, tell).await?;
-    let mut audited = Audited::default();
-    for name in names {
-        let topic = store.registry.look_up(&name).await?;
-        let mut seen = false;
-        for partition in topic.iter().flat_map(|topic| topic.all()) {
-            let name = partition.name();
-            if let Some(messages) = audit_one(store, &name, repair, tell, progress).await? {
-                seen = true;
-                audited.messages += messages;
-            }
-        }
-        audited.topics += u64::from(seen);
-    }
-    Ok(audited)
+/// An audit under way.
+pub(super) struct Audit<'a> {
+    pub store: &'a Store,
+    /// Whether what is found is mended.
+    pub repair: bool,
+    /// Where findings go.
+    pub tell: &'a mut (dyn FnMut(Finding) + Send),
+    pub progress: &'a mut Progress,
 }
 
-/// Looks at one partition; returns how many messages there are, nothing where there is no such topic.
-async fn audit_one(
-    store: &Store,
-    name: &PartitionName,
-    repair: bool,
-    tell: Tell<'_>,
-    progress: &mut Progress,
-) -> Result<Option<i64>, Error> {
-    for attempt in 1..=MAX_TRIES {
-        let found = audit_partition(store, name, repair, tell).await?;
-        let Some((partition, owner)) = found else { return Ok(None) };
-        let told = HashSet::new();
-        let audit = PartitionAudit { store, partition, owner, repair, told, progress };
-        match audit.run(tell).await {
-            Ok(messages) => return Ok(Some(messages)),
-            Err(CallError::Stale) if attempt < MAX_TRIES => {}
-            Err(error) => return Err(error.into()),
+impl Audit<'_> {
+    /// Looks at everything, tells what is wrong, and mends it if that is wished.
+    ///
+    /// Errors: `RedisUnavailable`, `OutcomeUnknown`, `Internal`; then the audit is not complete.
+    pub(super) async fn run(mut self) -> Result<Audited, Error> {
+        let mut audited = Audited::default();
+        for name in self.registry().await? {
+            let topic = self.store.registry.look_up(&name).await?;
+            let mut seen = false;
+            for partition in topic.iter().flat_map(|topic| topic.all()) {
+                if let Some(messages) = self.one(&partition.name()).await? {
+                    seen = true;
+                    audited.messages += messages;
+                }
+            }
+            audited.topics += u64::from(seen);
         }
+        Ok(audited)
     }
-    Ok(None)
+
+    /// Looks at one partition; returns how many messages there are, nothing where there is no such topic.
+    async fn one(&mut self, name: &PartitionName) -> Result<Option<i64>, Error> {
+        for attempt in 1..=MAX_TRIES {
+            let Some((partition, owner)) = self.partition(name).await? else { return Ok(None) };
+            let audit = PartitionAudit { audit: self, partition, owner, told: HashSet::new() };
+            match audit.run().await {
+                Ok(messages) => return Ok(Some(messages)),
+                Err(CallError::Stale) if attempt < MAX_TRIES => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(None)
+    }
 }
 
 /// The audit of one partition.
-struct PartitionAudit<'a> {
-    store: &'a Store,
+struct PartitionAudit<'a, 'b> {
+    audit: &'a mut Audit<'b>,
     partition: Partition,
     /// Number of the topic that the partition says it belongs to.
     owner: String,
-    repair: bool,
     /// A walk may come by twice, and several walks may meet one message.
     told: HashSet<(Subject, &'static str)>,
-    progress: &'a mut Progress,
 }
 
-impl PartitionAudit<'_> {
+impl PartitionAudit<'_, '_> {
     /// Returns how many messages there are.
-    async fn run(mut self, tell: Tell<'_>) -> Result<i64, CallError> {
+    async fn run(mut self) -> Result<i64, CallError> {
         for walked in &WALKS {
-            self.walk_messages(walked, tell).await?;
+            self.walk_messages(walked).await?;
         }
         for walked in KEY_WALKS {
-            self.walk_keys(walked, tell).await?;
+            self.walk_keys(walked).await?;
         }
-        self.count(tell).await
+        self.count().await
     }
 
-    async fn walk_messages(
-        &mut self,
-        walked: &'static Walked,
-        tell: Tell<'_>,
-    ) -> Result<(), CallError> {
+    async fn walk_messages(&mut self, walked: &'static Walked) -> Result<(), CallError> {
         let mut step = self.first_step();
-        loop {
-            let look = scripts::look_at_messages(&self.partition, walked, &step, self.repair);
-            let page = self.store.lanes.submit(look).await?;
-            let done = advance(&mut step, &page);
-            self.progress.add(page.seen.unsigned_abs());
-            self.messages_found(page, tell).await?;
-            if done {
-                return Ok(());
-            }
+        let mut is_over = false;
+        while !is_over {
+            let look = scripts::look_at_messages(&self.partition, walked, &step, self.audit.repair);
+            let page = self.audit.store.lanes.submit(look).await?;
+            is_over = advance(&mut step, &page);
+            self.audit.progress.add(page.seen.unsigned_abs());
+            self.messages_found(page).await?;
         }
+        Ok(())
     }
 
-    async fn walk_keys(&mut self, walked: &'static str, tell: Tell<'_>) -> Result<(), CallError> {
+    async fn walk_keys(&mut self, walked: &'static str) -> Result<(), CallError> {
+        let subject = if walked == "keys" { Subject::Key } else { Subject::IdempotencyKey };
         let mut step = self.first_step();
-        loop {
-            let look = scripts::look_at_keys(&self.partition, walked, &step, self.repair);
-            let page = self.store.lanes.submit(look).await?;
-            let done = advance(&mut step, &page);
+        let mut is_over = false;
+        while !is_over {
+            let look = scripts::look_at_keys(&self.partition, walked, &step, self.audit.repair);
+            let page = self.audit.store.lanes.submit(look).await?;
+            is_over = advance(&mut step, &page);
+            let mended = self.audit.repair.then_some("put right");
             for (key, defect, detail) in page.found {
-                let key = key.to_vec();
-                let subject =
-                    if walked == "keys" { Subject::Key(key) } else { Subject::IdempotencyKey(key) };
-                self.tell(subject, &defect, detail, self.repair.then_some("put right"), tell);
-            }
-            if done {
-                return Ok(());
+                self.tell(subject(key.to_vec()), &defect, detail, mended);
             }
         }
+        Ok(())
     }
 
     /// Tells what a look at messages found, once it is mended where that is wished.
-    async fn messages_found(&mut self, page: Page, tell: Tell<'_>) -> Result<(), CallError> {
+    async fn messages_found(&mut self, page: Page) -> Result<(), CallError> {
         let mut broken = HashMap::new();
         let mut found = page.found;
         for (member, body) in self.bodies(&page.bodies).await? {
@@ -165,12 +149,12 @@ impl PartitionAudit<'_> {
         let mut members: Vec<Bytes> = found.iter().map(|(member, ..)| member.clone()).collect();
         members.dedup();
         let mut mended = HashMap::new();
-        if self.repair {
+        if self.audit.repair {
             for members in members.chunks(MEND_MESSAGES) {
                 let members: Vec<_> =
                     members.iter().map(|m| (m.clone(), broken.get(m).cloned())).collect();
                 let mend = scripts::mend(&self.partition, &self.owner, &members);
-                let words = self.store.lanes.submit(mend).await?;
+                let words = self.audit.store.lanes.submit(mend).await?;
                 for ((member, _), word) in members.into_iter().zip(words) {
                     // What was mended by now is right at a second look.
                     mended.entry(member).or_insert_with(|| became(&word));
@@ -181,8 +165,8 @@ impl PartitionAudit<'_> {
             let subject = Subject::message(&member, self.partition.route);
             // Those the look itself took away.
             let taken = ["stray_heads", "stray_queued"].contains(&&*defect).then_some("put right");
-            let mended = taken.filter(|_| self.repair).or(mended.get(&member).copied());
-            self.tell(subject, &defect, detail, mended, tell);
+            let mended = taken.filter(|_| self.audit.repair).or(mended.get(&member).copied());
+            self.tell(subject, &defect, detail, mended);
         }
         Ok(())
     }
@@ -193,7 +177,7 @@ impl PartitionAudit<'_> {
         for members in members.chunks(MAX_MEMBERS as usize) {
             let get = Command::new("HMGET").arg(&self.partition.keys.messages);
             let get = members.iter().fold(get, |get, member| get.arg(&member[..]));
-            let mut found = Fields::of(self.store.lanes.command(get).await?)?;
+            let mut found = Fields::of(self.audit.store.lanes.command(get).await?)?;
             for member in members {
                 bodies.extend(bytes(found.value()?).ok().map(|body| (member.clone(), body)));
             }
@@ -201,19 +185,19 @@ impl PartitionAudit<'_> {
         Ok(bodies)
     }
 
-    async fn count(&mut self, tell: Tell<'_>) -> Result<i64, CallError> {
-        let count = scripts::count(&self.partition, &self.owner, self.repair);
-        let counted = self.store.lanes.submit(count).await?;
+    async fn count(&mut self) -> Result<i64, CallError> {
+        let count = scripts::count(&self.partition, &self.owner, self.audit.repair);
+        let counted = self.audit.store.lanes.submit(count).await?;
         if counted.bodies != counted.places {
             let detail = format!("{} bodies, {} places", counted.bodies, counted.places);
-            self.tell(Subject::Topic, "counts", detail, None, tell);
+            self.tell(Subject::Topic, "counts", detail, None);
         }
         for (total, is, should_be) in counted.wrong {
             let detail = format!("{total} is {is}, not {should_be}");
             let mut finding =
                 Finding::of_topic(self.partition.topic.name.as_str(), "totals", detail);
-            finding.mended = self.repair.then_some("it is now");
-            tell(finding);
+            finding.mended = self.audit.repair.then_some("it is now");
+            (self.audit.tell)(finding);
         }
         Ok(counted.bodies)
     }
@@ -224,11 +208,10 @@ impl PartitionAudit<'_> {
         defect: &str,
         detail: String,
         mended: Option<&'static str>,
-        tell: Tell<'_>,
     ) {
         let (topic, defect) = (self.partition.topic.name.to_string(), known(defect));
         if self.told.insert((subject.clone(), defect)) {
-            tell(Finding { topic, subject, defect, detail, mended });
+            (self.audit.tell)(Finding { topic, subject, defect, detail, mended });
         }
     }
 

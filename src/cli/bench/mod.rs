@@ -284,7 +284,7 @@ impl Bench {
         let before = self.server.cpu_us().await?;
         let progress = match self.args.json {
             true => Progress::hidden(),
-            false => Progress::new(&format!("{operation} at {connections} connections")),
+            false => Progress::new(&format!("{operation} at {connections} connections"), None),
         };
         let drive = load::drive(self.server.address(), works, self.limit());
         let (mut measured, works) = progress.meanwhile(self.limit(), drive).await?;

@@ -28,7 +28,7 @@ impl<'a> Context<'a> {
 
     /// Shows the progress of a command that takes long, unless it prints for scripts.
     pub fn progress(&self, what: &str) -> Progress {
-        if self.json { Progress::hidden() } else { Progress::new(what) }
+        if self.json { Progress::hidden() } else { Progress::new(what, None) }
     }
 
     /// Prints an answer: as it came, or as `view` formats it.

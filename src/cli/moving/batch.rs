@@ -26,17 +26,11 @@ const CALLS: usize = 8;
 /// Idempotency keys that are stored at once.
 const KEYS: usize = 128;
 
-/// What `load_messages` gets of a message.
+/// A message to store, taken apart.
 struct Loaded {
     member: Member,
-    state: String,
-    at: i64,
     body: Bytes,
-    extra: String,
-    events: String,
-    expires: Option<i64>,
-    first_due: Option<i64>,
-    untold: Option<i64>,
+    message: Box<Message>,
 }
 
 /// What waits to be stored.
@@ -59,37 +53,24 @@ pub struct Batches {
 impl Batches {
     /// Nothing waits yet.
     pub fn new(store: Store) -> Self {
-        Self {
-            store,
-            partition: None,
-            messages: Vec::new(),
-            bytes: 0,
-            calls: JoinSet::new(),
-            keys: Vec::new(),
-            numbers: HashMap::new(),
-            stored: 0,
-            present: 0,
-            taken: 0,
-        }
+        let (messages, calls, keys) = (Vec::new(), JoinSet::new(), Vec::new());
+        let (numbers, partition) = (HashMap::new(), None);
+        let (bytes, stored, present, taken) = (0, 0, 0, 0);
+        Self { store, partition, messages, bytes, calls, keys, numbers, stored, present, taken }
     }
 
     /// Adds a message, whose partition is mostly that of the message before.
-    pub async fn add_message(&mut self, target: &Target, message: &Message) -> Result<(), Failure> {
+    pub async fn add_message(
+        &mut self,
+        target: &Target,
+        message: Box<Message>,
+    ) -> Result<(), Failure> {
         let wrong = |reason: &str| Failure::Other(format!("message {}: {reason}", message.id));
         let (id, route) = message.id().map_err(wrong)?;
         let partition = partition_of(target, route);
-        let loaded = Loaded {
-            member: id.member(),
-            state: message.place().to_owned(),
-            at: message.at_ms,
-            body: message.body().map_err(wrong)?,
-            extra: message.extra(),
-            events: message.events.clone(),
-            expires: message.expires_ms,
-            first_due: message.first_due_ms,
-            untold: message.untold_ms,
-        };
-        let bytes = loaded.body.len() + loaded.events.len();
+        let body = message.body().map_err(wrong)?;
+        let loaded = Loaded { member: id.member(), body, message };
+        let bytes = loaded.body.len() + loaded.message.events.len();
         let is_full = self.messages.len() == MESSAGES || self.bytes + bytes > BYTES;
         // A call that has a message twice would store both.
         let is_again = self.messages.iter().any(|other| other.member == loaded.member);
@@ -196,12 +177,12 @@ async fn load(
 ) -> Result<(u64, u64, u64), Failure> {
     let request = |partition: &Partition| {
         let mut load = Command::on(&scripts::LOAD_MESSAGES, partition);
-        for Loaded { member, state, at, body, extra, events, expires, first_due, untold } in
-            &*messages
-        {
-            let instant = |at: &Option<i64>| at.map(|at| at.to_string()).unwrap_or_default();
-            load = load.arg((&member[..], state, at, &body[..], extra, events));
-            load = load.arg((instant(expires), instant(first_due), instant(untold)));
+        for Loaded { member, body, message } in &*messages {
+            let instant = |at: Option<i64>| at.map(|at| at.to_string()).unwrap_or_default();
+            let Message { at_ms, expires_ms, first_due_ms, untold_ms, events, .. } = &**message;
+            load = load.arg((&member[..], message.place(), at_ms, &body[..], message.extra()));
+            load = load.arg((events, instant(*expires_ms), instant(*first_due_ms)));
+            load = load.arg(instant(*untold_ms));
         }
         load.read(partition, |reply: &mut Reply<'_>| {
             Ok((reply.int()?.unsigned_abs(), reply.int()?.unsigned_abs()))

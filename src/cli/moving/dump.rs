@@ -33,9 +33,9 @@ pub struct Args {
 /// Writes the dump, and says on standard error what came of it. Returns whether all that was found is in it.
 pub async fn run(args: Args) -> Result<bool, Failure> {
     let Args { data, topics, output } = args;
-    data.exist().map_err(|error| Failure::Other(error.to_string()))?;
+    data.exist().map_err(Failure::other)?;
     let from = data.described();
-    let data = data.open_to_move().await.map_err(|error| Failure::Other(error.to_string()))?;
+    let data = data.open_to_move().await.map_err(Failure::other)?;
     let dumped = match &output {
         None => dump(&data.store, &topics, from, io::stdout().lock()).await.map(|(_, end)| end),
         Some(path) => dump_to(&data.store, &topics, from, path).await,
@@ -109,8 +109,7 @@ async fn dump<W: Write>(
         out.write(&Line::Schedule(schedule))?;
         out.end.schedules += 1;
     }
-    let mut progress = Progress::new("dumped");
-    progress.of(total);
+    let mut progress = Progress::new("dumped", Some(total));
     for (_, topic) in &topics {
         for partition in topic.all() {
             partition_lines(store, &partition, &mut out, &mut progress).await?;
@@ -155,7 +154,7 @@ async fn partition_lines<W: Write>(
 async fn header(store: &Store, from: String) -> Result<Header, Failure> {
     let instances = Command::new("GET").arg(&store.lanes.shared.keys.instances);
     let mut id = [0; 8];
-    getrandom::fill(&mut id).map_err(|error| Failure::Other(error.to_string()))?;
+    getrandom::fill(&mut id).map_err(Failure::other)?;
     Ok(Header {
         format: FORMAT,
         schema: SCHEMA_VERSION,

@@ -5,6 +5,7 @@
 //! idempotency keys of one partition after another. Unknown fields are refused: whatever adds one counts up [`FORMAT`].
 
 use super::message::Message;
+use crate::store::is_default;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -61,7 +62,7 @@ pub struct Topic {
     /// Its number, which is part of the ids of its messages.
     pub number: u32,
     /// Nothing is granted.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub paused: bool,
     /// Its configuration as the registry has it; absent for the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -182,10 +183,6 @@ impl Content {
             Self::Base64(text) => STANDARD.decode(text).ok(),
         }
     }
-}
-
-pub fn is_false(flag: &bool) -> bool {
-    !flag
 }
 
 #[cfg(test)]

@@ -64,12 +64,10 @@ pub async fn run(args: Args) -> Result<bool, Failure> {
     let nothing_there = options.dry_run && data.exist().is_err();
     let data = match nothing_there {
         true => None,
-        false => {
-            Some(data.open_to_move().await.map_err(|error| Failure::Other(error.to_string()))?)
-        }
+        false => Some(data.open_to_move().await.map_err(Failure::other)?),
     };
     let done = match &data {
-        None => check(Reader::new(source), "checked", None).map(|(_, end)| {
+        None => check(Reader::new(source)).map(|(_, end)| {
             println!("{}: the place is empty", would_load(&end));
             !options.verify
         }),
@@ -93,20 +91,15 @@ fn open(path: &PathBuf) -> Result<(Source, Option<u64>), Failure> {
     if !is_file {
         return Ok((Box::new(source), None));
     }
-    let (reader, end) = check(Reader::new(source), "checked", None)?;
+    let (reader, end) = check(Reader::new(source))?;
     source = reader.into_inner();
     source.rewind().map_err(failed)?;
     Ok((Box::new(source), Some(end.messages)))
 }
 
 /// Reads a dump to its end.
-fn check<R: BufRead>(
-    mut reader: Reader<R>,
-    what: &str,
-    total: Option<u64>,
-) -> Result<(Reader<R>, End), Failure> {
-    let mut progress = Progress::new(what);
-    total.iter().for_each(|total| progress.of(*total));
+fn check<R: BufRead>(mut reader: Reader<R>) -> Result<(Reader<R>, End), Failure> {
+    let mut progress = Progress::new("checked", None);
     let mut last = End::default();
     while let Some(line) = reader.next()? {
         match line {
@@ -151,8 +144,7 @@ async fn load(
         }
         _ => None,
     };
-    let mut progress = Progress::new(if options.dry_run { "checked" } else { "loaded" });
-    total.iter().for_each(|total| progress.of(*total));
+    let progress = Progress::new(if options.dry_run { "checked" } else { "loaded" }, total);
     let mut load = Load {
         store,
         options,
@@ -220,7 +212,7 @@ impl Load<'_> {
                     written.map_err(|error| Failure::File("--map".to_owned(), error))?;
                 }
                 if !target.is_complete && !self.options.dry_run {
-                    self.batches.add_message(target, &message).await?;
+                    self.batches.add_message(target, message).await?;
                 }
             }
             Line::IdempotencyKey(key) => {
@@ -288,7 +280,7 @@ impl Load<'_> {
         plan.complete(self.store).await?;
         if into.is_none() {
             for host in &self.hosts {
-                let host = CallHost::parse(host).map_err(|e| Failure::Other(e.to_string()))?;
+                let host = CallHost::parse(host).map_err(Failure::other)?;
                 self.store.set_host_paused(&host, true).await?;
             }
         }

@@ -1,10 +1,10 @@
 //! A message as a dump has it, and how it lies in Redis. Nothing of it is lost on the way there and back, apart from who held
 //! its lease.
 
-use super::line::{Content, is_false};
+use super::line::Content;
 use crate::{
     model::{Backoff, Body, MAX_PAYLOAD_BYTES, MessageId, Route},
-    store::Partition,
+    store::{Partition, is_default},
 };
 use bytes::Bytes;
 use ring::digest::{Context, SHA256};
@@ -26,7 +26,7 @@ pub struct Stored {
 }
 
 /// A message's line.
-#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Message {
     /// Its id.
@@ -39,19 +39,19 @@ pub struct Message {
     /// Its due time, the end of its lease, its death or its ack, ms.
     pub at_ms: i64,
     /// Grants so far; the present one not among them.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub attempts: i64,
     /// Those that count against max_attempts.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub counted: i64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<u16>,
-    #[serde(default, skip_serializing_if = "is_zero_byte")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub priority: u8,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_ms: Option<i64>,
     /// Its TTL ended while it was leased.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub ttl_over: bool,
     /// When its own TTL ends, ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,34 +78,10 @@ pub struct Message {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub events: String,
     /// Content type, headers, callback and trace, as Redis has them.
-    #[serde(default, skip_serializing_if = "Option::is_none", with = "raw")]
-    pub header: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub header: Option<Box<RawValue>>,
     /// The payload, byte for byte.
     pub payload: Content,
-}
-
-/// A part of JSON that is kept as it was written.
-mod raw {
-    use super::{Deserialize as _, RawValue, Serialize as _};
-    use serde::{Deserializer, Serializer, ser::Error as _};
-
-    pub fn serialize<S: Serializer>(text: &Option<String>, to: S) -> Result<S::Ok, S::Error> {
-        let raw = text.clone().map(RawValue::from_string).transpose().map_err(S::Error::custom)?;
-        raw.serialize(to)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
-        let raw = Option::<Box<RawValue>>::deserialize(from)?;
-        Ok(raw.map(|raw| raw.get().to_owned()))
-    }
-}
-
-fn is_zero(number: &i64) -> bool {
-    *number == 0
-}
-
-fn is_zero_byte(number: &u8) -> bool {
-    *number == 0
 }
 
 /// Scores of ready messages with a priority, and of leases: see `migrations-lua/README.md`.
@@ -140,7 +116,10 @@ impl Message {
             first_due_ms: stored.first_due,
             untold_ms: stored.untold,
             events: String::from_utf8(stored.events.to_vec()).ok()?,
-            header: header.map(str::to_owned),
+            header: header
+                .map(|header| RawValue::from_string(header.to_owned()))
+                .transpose()
+                .ok()?,
             payload: Content::of(payload),
             ..Self::of_extra(std::str::from_utf8(&stored.extra).ok()?)?
         };
@@ -210,7 +189,7 @@ impl Message {
     /// Its body as Redis keeps it. Errors: what is wrong with it.
     pub fn body(&self) -> Result<Bytes, &'static str> {
         let payload = self.payload.bytes().ok_or("its payload is not base64")?;
-        Ok(Body::join(self.header.as_ref().map(String::as_bytes), &payload))
+        Ok(Body::join(self.header.as_ref().map(|header| header.get().as_bytes()), &payload))
     }
 
     /// The state as `load_messages` knows it.

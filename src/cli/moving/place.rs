@@ -53,7 +53,7 @@ impl Plan {
                 .map_err(|error| Failure::Other(format!("--into {prefix}: {error}"))),
         };
         for topic in topics {
-            let name = TopicName::parse(&topic.name).map_err(|e| Failure::Other(e.to_string()))?;
+            let name = TopicName::parse(&topic.name).map_err(Failure::other)?;
             if prefix.is_some() && name.is_callbacks() {
                 remarks.push(format!(
                     "the callbacks in {name} were left out: they go into an empty place only"

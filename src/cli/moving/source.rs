@@ -20,7 +20,7 @@ use crate::{
 };
 use bytes::Bytes;
 use serde_json::value::RawValue;
-use std::{collections::HashSet, io, sync::Arc};
+use std::{collections::HashSet, fmt::Display, io, sync::Arc};
 
 /// Messages of a page at most, and about how many bytes. Redis reads all bodies of a page in one call.
 const MAX_COUNT: usize = 64;
@@ -45,6 +45,13 @@ pub enum Failure {
     /// Anything else that is to be told.
     #[error("{0}")]
     Other(String),
+}
+
+impl Failure {
+    /// Anything else, in the words of its error.
+    pub fn other(error: impl Display) -> Self {
+        Self::Other(error.to_string())
+    }
 }
 
 impl From<CallError> for Failure {
@@ -243,11 +250,11 @@ pub async fn idempotency_keys(
     partition: &Partition,
     mut each: impl FnMut(IdempotencyKey) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let (mut cursor, mut seen) = ("0".to_owned(), HashSet::new());
-    loop {
-        let scan = Command::new("HSCAN").arg((&partition.keys.idem, &cursor, "COUNT", KEYS));
+    let (mut cursor, mut seen) = (Some("0".to_owned()), HashSet::new());
+    while let Some(from) = cursor {
+        let scan = Command::new("HSCAN").arg((&partition.keys.idem, from, "COUNT", KEYS));
         let mut fields = Fields::of(store.lanes.command(scan).await?)?;
-        cursor = fields.text()?;
+        cursor = fields.cursor()?;
         let mut pairs = fields.fields()?;
         while !pairs.is_empty() {
             let (key, value) = (pairs.bytes()?, pairs.bytes()?);
@@ -257,10 +264,8 @@ pub async fn idempotency_keys(
                 each(line)?;
             }
         }
-        if cursor == "0" {
-            return Ok(());
-        }
     }
+    Ok(())
 }
 
 /// The line of `until,fingerprint,state,due,member`; `None` where it is damaged.

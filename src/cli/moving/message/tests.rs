@@ -34,7 +34,7 @@ fn what_a_message_says_of_itself_comes_back_as_it_was() {
         let message = Message::of(&stored, &partition, 20).unwrap();
         let line = serde_json::to_string(&message).unwrap();
         let read: Message = serde_json::from_str(&line).unwrap();
-        assert_eq!(read, message);
+        assert_eq!(serde_json::to_string(&read).unwrap(), line);
         assert_eq!((read.extra(), read.check()), (extra.to_owned(), Ok(())), "{line}");
         assert_eq!(read.body().unwrap(), stored.body);
         assert_eq!(read.id().unwrap().0.member()[..], stored.member);
@@ -47,7 +47,10 @@ fn a_header_of_more_than_64_kib_comes_back_as_it_was() {
     let body = Body::join(Some(header.as_bytes()), b"\0\xff");
     let stored = Stored { body: body.clone(), ..stored(5, 17, "", b"") };
     let message = Message::of(&stored, &partition(TopicSettings::default()), 20).unwrap();
-    assert_eq!((message.header.as_deref(), message.body()), (Some(&*header), Ok(body)));
+    assert_eq!(
+        (message.header.as_ref().map(|header| header.get()), message.body()),
+        (Some(&*header), Ok(body))
+    );
 }
 
 #[test]
