@@ -23,6 +23,7 @@ use std::{
     collections::{BTreeMap, HashSet},
     time::Duration,
 };
+use tokio::time::Instant as Deadline;
 use utoipa::ToSchema;
 
 request! {
@@ -209,20 +210,19 @@ pub async fn serve(
             false => Box::pin(caller.on_permitted(&state.store, acks, |(id, _)| *id, ack)).await,
         }
     };
+    let end = Deadline::now() + wait;
     let lease = poll(state, caller, activity.as_ref(), topics, options, wait);
-    let (acked, leased) =
+    let (acked, mut leased) =
         if first { (acked.await, lease.await) } else { tokio::join!(acked, lease) };
-    let (grants, is_cut) = leased;
     let outcomes = ids.into_iter().zip(acked);
-    let outcomes: Vec<_> =
+    let mut outcomes: Vec<_> =
         outcomes.map(|(id, outcome)| AckOutcome { id, status: outcome.into() }).collect();
-    let grants = match grants {
-        // The acks were done; a failed grant must not hide that.
-        Err(_) if !outcomes.is_empty() => Grants::default(),
-        grants => grants?,
-    };
-    let (mut grants, mut outcomes) = (grants, outcomes);
     let mut response = loop {
+        let mut grants = match leased.0 {
+            // The acks were done; a failed grant must not hide that.
+            Err(_) if !outcomes.is_empty() => Grants::default(),
+            grants => grants?,
+        };
         // All from one topic, whose name grants know that can still go back.
         let topic = grants.topic().unwrap_or(&topics[0]).clone();
         trace.leases(&topic, grants.messages());
@@ -231,12 +231,15 @@ pub async fn serve(
             Err(damaged) => grants = damaged,
         }
         state.store.bury_damaged(&mut grants).await;
-        if grants.messages().is_empty() {
-            let again = poll(state, caller, activity.as_ref(), topics, options, Duration::ZERO);
-            grants = again.await.0.unwrap_or_default();
+        leased.0 = Ok(grants);
+        if leased.0.as_ref().is_ok_and(|grants| grants.messages().is_empty()) {
+            // One that was cut short waits no longer.
+            let left = if leased.1 { Duration::ZERO } else { end - Deadline::now() };
+            let again = poll(state, caller, activity.as_ref(), topics, options, left).await;
+            leased = (again.0, again.1 || leased.1);
         }
     };
-    if is_cut {
+    if leased.1 {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     Ok(response)

@@ -37,7 +37,7 @@ pub(super) async fn tell_at_once(
 /// Tells of some deaths in a partition. Returns whether there were any. `alone`: no other sweep of the partition is under way, so
 /// what is claimed was left behind.
 ///
-/// Errors: `TopicNotFound`, `TopicsExhausted`, `RedisUnavailable`, `OutcomeUnknown`; then they are told of once more.
+/// Errors: `TopicNotFound`, `TopicsExhausted`, `UpgradePending`, `RedisUnavailable`, `OutcomeUnknown`; then they are told of once more.
 pub(super) async fn tell_of_deaths(
     store: &Store,
     name: &PartitionName,

@@ -110,7 +110,7 @@ impl Store {
     /// Takes these out of the topic, to move them. Returns those that are claimed; others were redriven, deleted or changed since
     /// they were read.
     ///
-    /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
+    /// Errors: `UpgradePending` while an instance runs that knows nothing of claims, `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn claim_dead(
         &self,
         name: &PartitionName,
@@ -119,6 +119,7 @@ impl Store {
         if deaths.is_empty() {
             return Ok(deaths);
         }
+        self.check_claims().await?;
         let claim = |partition: &Partition| {
             let mut claim = Command::on(&scripts::CLAIM_DEAD, partition);
             for Death { id, mark, message, .. } in &deaths {

@@ -1,19 +1,13 @@
 //! Whether a server can be used, for people: one line in the log when it cannot any more, one when it can again, and the
-//! cause for `/readyz`.
+//! cause for `/readyz`. A server that takes no writes still answers some calls, so an outage is over once it has taken a
+//! write that it would refuse for any cause: see `Backend::probe`.
 
 use super::reply::code;
 use deadpool_redis::redis::ServerError;
 use std::{
-    sync::{
-        Mutex, MutexGuard,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::{Duration, Instant},
+    sync::{Mutex, MutexGuard},
+    time::Instant,
 };
-
-/// An outage is over once a call was answered, and none has failed for so long. A server that takes no writes still answers
-/// some calls; the loops of every instance write more often than that.
-const QUIET: Duration = Duration::from_secs(5);
 
 /// The cause of an outage in which a call is sent and not answered.
 pub(crate) const SILENT: &str = "it does not answer in time";
@@ -36,11 +30,7 @@ pub(crate) fn cause(error: &ServerError) -> String {
 
 /// What is known of a server's troubles.
 #[derive(Default)]
-pub(crate) struct Outage {
-    /// Whether there is one: looked at with every reply.
-    is_on: AtomicBool,
-    trouble: Mutex<Option<Trouble>>,
-}
+pub(crate) struct Outage(Mutex<Option<Trouble>>);
 
 struct Trouble {
     cause: String,
@@ -58,18 +48,12 @@ impl Outage {
             tracing::warn!(address = address(), cause, "Redis cannot be used");
         }
         *trouble = Some(Trouble { cause, since: since.unwrap_or(now), seen: now });
-        self.is_on.store(true, Ordering::Relaxed);
     }
 
-    /// A call was answered.
-    pub fn answered(&self, address: impl FnOnce() -> String) {
-        if !self.is_on.load(Ordering::Relaxed) {
-            return;
-        }
-        let mut trouble = self.trouble();
-        if let Some(over) = trouble.take_if(|trouble| trouble.seen.elapsed() >= QUIET) {
-            self.is_on.store(false, Ordering::Relaxed);
-            let seconds = (over.seen - over.since).as_secs();
+    /// A write was taken that was sent then.
+    pub fn end(&self, address: impl FnOnce() -> String, sent: Instant) {
+        if let Some(over) = self.trouble().take_if(|trouble| trouble.seen < sent) {
+            let seconds = over.since.elapsed().as_secs();
             tracing::info!(address = address(), seconds, "Redis can be used again");
         }
     }
@@ -80,6 +64,6 @@ impl Outage {
     }
 
     fn trouble(&self) -> MutexGuard<'_, Option<Trouble>> {
-        self.trouble.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }

@@ -58,6 +58,8 @@ pub struct PartitionState {
     /// What is to be reported to its history.
     pub(super) activity: Activity,
     /// Kept where there are several partitions.
+    /// Its leases, as they were last counted.
+    pub(super) leased: AtomicI64,
     outlook: Mutex<Outlook>,
 }
 
@@ -100,6 +102,7 @@ impl PartitionState {
             sweep_at: AtomicI64::new(0),
             plenty: AtomicBool::new(false),
             activity: Activity::default(),
+            leased: AtomicI64::new(0),
             outlook: Mutex::default(),
         }
     }

@@ -150,7 +150,8 @@ impl Store {
             let moved = present.as_ref().is_some_and(|seen| seen.spec.topic != spec.topic);
             let put = Command::eval(&scripts::PUT_SCHEDULE, &self.schedule_keys());
             let put = put.arg((name.as_str(), revision.unwrap_or_default()));
-            let put = put.arg((definition, next, moved));
+            let claimed_at = present.as_ref().map_or(0, |seen| seen.claimed_at);
+            let put = put.arg((definition, next, moved, claimed_at));
             let (answer, confirmed) = self.lanes.change(put, Confirm::Attempt).await?;
             match word(&answer) {
                 Some("OK") => {

@@ -82,7 +82,6 @@ scripts! {
         NOTE_SWEEPS = "note_sweeps";
         CLAIM_SWEEPS = "claim_sweeps";
         TAKE_CALLS = "take_calls";
-        RESERVE_LEASES = "reserve_leases";
         COUNT_LEASES = "count_leases";
         START_CALL = "start_call";
         FETCH_PARKED = "fetch_parked";

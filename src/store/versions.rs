@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    model::{DeadForm, Millis, TopicSettings},
+    model::{DeadForm, TopicSettings},
 };
 use std::future::pending;
 
@@ -37,7 +37,9 @@ impl Store {
                 Ok(())
             }
             Some("OK") => Ok(()),
-            Some(older) => Err(Error::UpgradePending(named(older))),
+            Some(older) => Err(Error::UpgradePending(
+                Instance::parse(older, 0).map_or_else(String::new, named),
+            )),
             None => Err(Error::Internal),
         }
     }
@@ -61,6 +63,15 @@ impl Store {
         }
     }
 
+    /// To be called before dead messages are claimed to move. Instances that do not say by which time zone database they work
+    /// take the score of a claim for an instant, and would move the message once more.
+    ///
+    /// Errors: `UpgradePending` while one of them runs, `RedisUnavailable`, `OutcomeUnknown`.
+    pub(super) async fn check_claims(&self) -> Result<(), Error> {
+        let older = self.instances().await?.into_iter().find(|it| it.tzdata.is_none());
+        older.map_or(Ok(()), |older| Err(Error::UpgradePending(named(older))))
+    }
+
     /// Ends once a newer dueq has written data that this one would not read right.
     pub async fn outdated(&self) -> ConnectError {
         let mut min_reader = self.lanes.shared.min_reader.subscribe();
@@ -74,8 +85,6 @@ impl Store {
 }
 
 /// An instance as people find it in the list of instances.
-fn named(member: &str) -> String {
-    const UNSEEN: Millis = 0;
-    Instance::parse(member, UNSEEN)
-        .map_or_else(String::new, |Instance { id, version, .. }| format!("{id} (dueq {version})"))
+fn named(Instance { id, version, .. }: Instance) -> String {
+    format!("{id} (dueq {version})")
 }

@@ -1,8 +1,11 @@
 //! A message whose stored body is damaged: it is dead with that reason, and those around it go on.
 
+use std::time::{Duration, Instant};
+
 use deadpool_redis::redis;
 use serde_json::{Value, json};
 
+use crate::facts::reaches;
 use crate::harness::*;
 
 /// What no dueq ever stored.
@@ -159,4 +162,50 @@ async fn a_score_that_is_no_time_keeps_nobody_from_the_others() {
         let published = client.published(&topic, json!({"payload": 4})).await;
         assert_eq!(client.lease_one(&topic).await["id"], published, "{set} {score}");
     }
+}
+
+#[tokio::test]
+async fn a_long_poll_that_meets_only_damaged_messages_goes_on_waiting() {
+    let client = client().await;
+    // As JSON, and as what a later part of the request finds out.
+    for body in [BODIES[5], BODIES[7]] {
+        for by_sqs in [false, true] {
+            let topic = topic("damaged");
+            let ids = client.fill(&topic, &[1, 2].map(|n| json!({"payload": n}))).await;
+            for id in &ids {
+                damage(&topic, id, body).await;
+            }
+            let poll = async {
+                if !by_sqs {
+                    return client.leased(&topic, json!({"wait_ms": 20_000})).await.len();
+                }
+                let headers = [
+                    ("x-amz-target", "AmazonSQS.ReceiveMessage"),
+                    ("content-type", "application/x-amz-json-1.0"),
+                ];
+                let body = json!({"WaitTimeSeconds": 20}).to_string().into_bytes();
+                let path = format!("/sqs/{topic}");
+                let answer = client.send("POST", &path, &headers, Some(body)).await.expect(200);
+                answer.json()["Messages"].as_array().map_or(0, Vec::len)
+            };
+            let publish = async {
+                for id in &ids {
+                    reaches(&client, id, "dead").await;
+                }
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                client.published(&topic, json!({"payload": 3})).await;
+            };
+            let begin = Instant::now();
+            let (got, ()) = tokio::join!(poll, publish);
+            assert_eq!(got, 1, "{body:?} {by_sqs}");
+            assert!(begin.elapsed() < Duration::from_secs(15));
+        }
+    }
+    // And until its time is over.
+    let topic = topic("damaged");
+    let ids = client.fill(&topic, &[json!({"payload": 1})]).await;
+    damage(&topic, &ids[0], BODIES[7]).await;
+    let begin = Instant::now();
+    assert!(client.leased(&topic, json!({"wait_ms": 1_000})).await.is_empty());
+    assert!(begin.elapsed() >= Duration::from_millis(990), "{:?}", begin.elapsed());
 }

@@ -73,6 +73,7 @@ mod much_expired;
 mod nack;
 mod nack_options;
 mod order;
+mod outages;
 mod overload;
 mod partitions;
 mod partitions_settings;

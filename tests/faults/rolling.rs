@@ -1,10 +1,12 @@
 //! Instances of two versions on the same data: nothing is written that one of them could not read, what a newer one wrote
 //! survives an older one's changes, and one that could not read the data does not work on them.
 
+use std::time::Duration;
+
 use deadpool_redis::redis;
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Dueq, Finished, Launch, Redis, text, topic};
+use crate::harness::{Client, Dueq, Finished, Launch, Redis, eventually, text, topic};
 
 const ALIVE: &str = "dueq:{service}:alive";
 const MIN_READER: &str = "dueq:{service}:min_reader";
@@ -89,6 +91,27 @@ async fn what_an_older_instance_cannot_read_waits_until_it_is_gone() {
     let other = Dueq::on(&redis).start().await;
     other.client().published(&name, json!({"payload": 3})).await;
     assert_eq!(Launch::command(["audit", "--redis-url", &redis.url()]).finish().await.code, 0);
+}
+
+#[tokio::test]
+async fn a_dead_message_moves_once_no_instance_runs_that_would_move_it_again() {
+    let redis = Redis::start().await;
+    let dueq = Dueq::on(&redis).start().await;
+    let (client, here, there) = (dueq.client(), &topic("moving"), &topic("moved"));
+    let config = json!({"dead_topic": there, "dead_form": "raw", "max_attempts": 1});
+    client.new_topic(there, json!({})).await;
+    client.new_topic(here, config).await;
+    let older = register(&redis, "0.1.0+load.4.0..-3+schema.5").await;
+    let id = client.published(here, json!({"payload": 1})).await;
+    client.nack_leased(&client.lease_one(here).await, json!({})).await.expect(200);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(client.state(&id).await, "dead");
+    let claimed = ["ZCOUNT", &format!("dueq:{{{here}:0}}:dead_out"), "-inf", "0"];
+    assert_eq!(redis.command::<i64>(&claimed).await, 0);
+    forget(&redis, &older).await;
+    eventually("it moves", || async { (client.count(there, "ready").await == 1).then_some(()) })
+        .await;
+    client.get(&id).await.expect(404);
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::harness::{Client, Dueq, Redis, eventually, instant_ms, number, temp_dir, text};
+use crate::proof::proxy::{Mode, Proxy};
 
 async fn put(client: &Client, name: &str, mut schedule: Value) -> Value {
     schedule["topic"] = json!(name);
@@ -216,4 +217,51 @@ async fn a_tick_that_was_never_noted_and_comes_too_late_by_now_is_not_kept_for_y
     .await;
     assert_eq!(published(&client, "late").await, 1);
     assert_eq!(found_for_long(&redis, "late").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_put_takes_no_claim_back_that_was_made_while_it_was_under_way() {
+    const STATES: &str = "dueq:{schedules}:states";
+    const HOUR: i64 = 3_600_000;
+    let redis = Redis::start().await;
+    let proxy = Proxy::of(&redis).await;
+    let dueq = Dueq::at(&proxy.url()).start().await;
+    let client = dueq.client();
+    let schedule = json!({"every_ms": HOUR});
+    put(&client, "claimed", schedule.clone()).await;
+    let state = async || -> Vec<String> {
+        let state: String = redis.command(&["HGET", STATES, "claimed"]).await;
+        state.splitn(7, ' ').map(str::to_owned).collect()
+    };
+    // When it ticks next, and when somebody claimed it, who holds that for long.
+    let becomes = async |next: i64, claimed_at: i64| {
+        let mut words = state().await;
+        (words[2], words[3]) = (next.to_string(), claimed_at.to_string());
+        let _: i64 = redis.command(&["HSET", STATES, "claimed", &words.join(" ")]).await;
+        let held = (next.max(claimed_at) + 60_000).to_string();
+        let _: i64 = redis.command(&["ZADD", "dueq:{schedules}:due", &held, "claimed"]).await;
+    };
+    let again = async || {
+        let mut schedule = schedule.clone();
+        (schedule["topic"], schedule["message"]) = (json!("claimed"), json!({"payload": 1}));
+        client.send_json("PUT", "/schedules/claimed", &schedule).await.expect(200);
+    };
+    let now = redis.time_ms().await;
+    // It is not where the clock would put it, so a put moves it.
+    eventually("a put that moves it", || async {
+        becomes(now + 3 * HOUR / 2, 0).await;
+        again().await;
+        (state().await[2] != (now + 3 * HOUR / 2).to_string()).then_some(())
+    })
+    .await;
+    becomes(now + 3 * HOUR / 2, 0).await;
+    proxy.set(Mode::Delay(Duration::from_millis(300)));
+    let claim = async {
+        sleep(Duration::from_millis(400)).await;
+        becomes(now - 100, now - 90).await;
+        proxy.set(Mode::Pass);
+    };
+    tokio::join!(again(), claim);
+    let words = state().await;
+    assert_eq!((&words[2], &words[3]), (&(now - 100).to_string(), &(now - 90).to_string()));
 }

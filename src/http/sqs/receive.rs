@@ -22,7 +22,11 @@ use axum::{
 };
 use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
-use std::{borrow::Cow, collections::BTreeMap, time::Duration};
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 /// Messages of one answer, at most.
 const MAX_MESSAGES: i64 = 10;
@@ -129,10 +133,18 @@ pub async fn receive_message(
     let topics = std::slice::from_ref(&queue.name);
     let wait = Duration::from_secs(wait as u64);
     call.caller.check_let_in()?;
-    let polled = poll(call.state, &call.caller, call.activity.as_ref(), topics, options, wait);
-    let (grants, is_cut) = polled.await;
-    let mut grants = grants?;
-    call.state.store.bury_damaged(&mut grants).await;
+    let end = Instant::now() + wait;
+    let (grants, is_cut) = loop {
+        let (left, activity) = (end - Instant::now(), call.activity.as_ref());
+        let polled = poll(call.state, &call.caller, activity, topics, options, left);
+        let (grants, is_cut) = polled.await;
+        let mut grants = grants?;
+        let had_some = !grants.messages().is_empty();
+        call.state.store.bury_damaged(&mut grants).await;
+        if is_cut || !had_some || !grants.messages().is_empty() {
+            break (grants, is_cut);
+        }
+    };
     call.trace.leases(&queue.name, grants.messages());
     // Before they are written out; if there is no room, they go back.
     let mut hold = call.state.budget.hold();

@@ -26,16 +26,20 @@ use std::{
 
 impl Backend {
     /// Is the Redis behind `link` there, and a primary? It may be in another epoch by now, without the connection having
-    /// broken: then it is met anew.
-    pub async fn probe(&self, link: &mut Link) -> bool {
-        let mut look = Pipeline::with_capacity(2);
+    /// broken: then it is met anew. In an outage it is found out whether that is over, by a write that changes nothing to the
+    /// server's `key`.
+    pub async fn probe(&self, link: &mut Link, key: impl FnOnce() -> String) -> bool {
+        let mut look = Pipeline::with_capacity(3);
         look.cmd("TIME");
         match self.server() {
             Some(server) if server.refused => look.cmd("ROLE"),
             _ => look.cmd("INFO").arg("replication"),
         };
+        if self.outage.cause().is_some() {
+            look.cmd("SETRANGE").arg(key()).arg(0).arg("");
+        }
         let sent = Instant::now();
-        let asked = link.connection.inner.req_packed_commands(&look, 0, 2);
+        let asked = link.connection.inner.req_packed_commands(&look, 0, look.len());
         let Ok(Ok(answers)) = tokio::time::timeout(self.shared.options.timeout, asked).await else {
             return false;
         };
@@ -47,6 +51,11 @@ impl Backend {
         let replica = answers.get(1).is_some_and(is_replica) || is_of_replica(info);
         if replica {
             return seeded::bug("lanes stay at a replica");
+        }
+        // What is said of the key or the user does not keep other writes out.
+        let is_taken = |it| matches!(reply::code_of(it), None | Some("WRONGTYPE" | "NOPERM"));
+        if answers.get(2).is_some_and(is_taken) {
+            self.outage.end(|| self.address(), sent);
         }
         self.look_at_replication(info);
         let epoch = epoch_of(info, "master_replid");

@@ -79,9 +79,10 @@ pub(super) async fn run(node: Arc<Node>) {
 }
 
 /// A connection that has nothing to do, if it still leads to a primary.
-async fn probed(node: &Node, line: Option<Line>) -> Option<Line> {
+async fn probed(node: &Arc<Node>, line: Option<Line>) -> Option<Line> {
     let mut line = line?;
-    let lives = node.backend.is_present(&line.link) && node.backend.probe(&mut line.link).await;
+    let lives = node.backend.is_present(&line.link)
+        && node.backend.probe(&mut line.link, || node.fence_key(0)).await;
     lives.then_some(line)
 }
 

@@ -224,10 +224,7 @@ impl Lane {
 
     /// What a reply is to the requests of its call.
     fn result(&self, reply: Value) -> Result<Value, CallError> {
-        let Value::ServerError(error) = reply else {
-            self.node.backend.outage.answered(|| self.node.backend.address());
-            return Ok(reply);
-        };
+        let Value::ServerError(error) = reply else { return Ok(reply) };
         let refused = refusal(&error);
         if refused == CallError::Unavailable {
             self.node.backend.away(outage::cause(&error));
@@ -294,7 +291,7 @@ impl Lane {
         let Some(mut link) = self.link.take() else { return };
         let (backend, door) = (&self.node.backend, link.door);
         let lives = tokio::select! {
-            lives = self.within_reason(backend.probe(&mut link)) => lives,
+            lives = self.within_reason(backend.probe(&mut link, || self.node.fence_key(0))) => lives,
             () = backend.moved_from(door) => false,
         };
         if lives {

@@ -177,10 +177,13 @@ impl Cluster {
         Ok(warnings)
     }
 
-    /// Notes whether the registry is there.
+    /// Notes whether the registry is there. A server that is away is not waited for.
     async fn look_at_registry(&self) {
         let key = &self.shared.keys.registry;
         let node = self.node_of(slot_of(key.as_bytes()));
+        if node.is_down() {
+            return;
+        }
         let look = timeout(HEALTH_TIMEOUT, node.command(Command::new("EXISTS").arg(key)));
         if matches!(look.await, Ok(Ok(_))) {
             *self.registry_seen() = Instant::now();

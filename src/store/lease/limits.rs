@@ -2,10 +2,10 @@
 //! second. Topics without such limits pay nothing.
 //!
 //! What is leased is counted where leases are. In a topic of one partition the script that grants does so. In others the
-//! consumer first says in the first partition how many it is about to ask for, and then counts the leases of all partitions:
-//! whoever counts later sees that, or what was granted. Nothing else is written, so nothing has to be undone where leases end,
-//! and a limit that is new counts the leases that there are. Whoever dies in between, or never hears what was granted, is
-//! about to ask for some seconds. What is granted after that reaches nobody.
+//! consumer counts the leases of all partitions, and says in each how many it is about to ask for: of two consumers, the one
+//! that counts a partition later sees that, or what was granted. Nothing else is written, so nothing has to be undone where
+//! leases end, and a limit that is new counts the leases that there are. A consumer that dies in between, or never hears what
+//! was granted, is about to ask for some seconds. What is granted after that reaches nobody.
 //!
 //! Calls are taken from the rate in the topic's first partition, and unused ones are given back.
 
@@ -21,15 +21,20 @@ use crate::{
         random_bytes,
         registry::Topic,
         scripts,
+        stale::Target,
     },
 };
-use std::{sync::Arc, time::Instant};
+use futures_util::future::join_all;
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Instant,
+};
 
 /// What leases that one consumer or many ask for may be granted.
 struct Allowed {
     /// How many messages.
     messages: u64,
-    /// What says in the first partition that they are asked for, if anything does.
+    /// What says in all partitions that they are asked for, if anything does.
     entry: Option<String>,
     /// Calls taken from the rate.
     taken: u64,
@@ -38,9 +43,6 @@ struct Allowed {
 }
 
 type Outcomes = Vec<Result<LeaseOutcome, Error>>;
-
-/// The leases of a partition: when they were counted, how many there are, and when the first ends.
-type Counted = (Partition, (Millis, i64, Option<Millis>));
 
 impl Topic {
     /// How many messages consumers may have leased at once.
@@ -191,7 +193,8 @@ impl Store {
     }
 
     /// Says that `asked` leases of a topic of several partitions will be asked for, and returns how many of them it may have;
-    /// and when to look again, if that is less.
+    /// and when to look again, if that is less. A partition that cannot be counted counts as when that was last possible, but
+    /// with its share of the limit at least.
     async fn free_places(
         &self,
         topic: &Arc<Topic>,
@@ -199,44 +202,57 @@ impl Store {
         name: &str,
     ) -> Result<(u64, Option<Millis>), Error> {
         let lifetime = self.lanes.timeout.as_millis() as Millis * ASKED_TIMEOUTS;
-        let reserve = |it: &Partition| {
-            let reserve =
-                Command::script(&scripts::RESERVE_LEASES, &[&it.keys.meta, &it.keys.held]);
-            let reserve = reserve.arg((&it.topic.word, asked, lifetime, name));
-            reserve.read(it, |reply| {
-                reply.now()?;
-                reply.int()
-            })
-        };
-        let (first, others) = self.on(&topic.name, reserve).await?;
-        let count = |short: bool| {
-            move |it: &Partition| {
-                let keys = [it.keys.meta.as_str(), &it.keys.unack, &it.keys.last];
+        let known: i64 = topic.all().map(|it| it.leased.load(Relaxed)).sum();
+        // Whatever ends a lease from then on wakes those who wait.
+        let mut short = topic.max_leased().is_some_and(|most| known + asked as i64 > most);
+        loop {
+            let count = |it: &Partition| {
+                let keys = [it.keys.meta.as_str(), &it.keys.unack, &it.keys.last, &it.keys.held];
                 let count = Command::script(&scripts::COUNT_LEASES, &keys);
-                let count = count.arg((&it.topic.word, u8::from(short)));
-                count.read(it, |reply| Ok((reply.now()?, reply.int()?, reply.instant()?)))
-            }
-        };
-        let free = |counted: &[Counted]| {
-            // By now it may have another limit, or none.
-            let Some(most) = counted.first().and_then(|(it, _)| it.topic.max_leased()) else {
-                return asked;
+                let count = count.arg((&it.topic.word, u8::from(short), asked, lifetime, name));
+                count.read(it, |reply| {
+                    Ok((reply.now()?, reply.int()?, reply.instant()?, reply.int()?))
+                })
             };
-            let leases: i64 = counted.iter().map(|(_, (_, leases, _))| leases).sum();
-            ((most - others - leases).max(0) as u64).min(asked)
-        };
-        let counted = self.on_each(&topic.name, count(false)).await?;
-        let got = free(&counted);
-        if got == asked {
-            return Ok((got, None));
+            let counted = join_all(topic.all().map(async |it| {
+                let counted = self.on(Target::Partition(&topic.name, it.route.partition), count);
+                self.answer_within(&it, self.patience(&it), counted).await
+            }));
+            let (mut leases, mut others, mut patience) = (0, 0, None::<Millis>);
+            let (mut now_in, mut failed) = (None, None);
+            for (it, counted) in topic.all().zip(counted.await) {
+                match counted.unwrap_or(Err(Error::RedisUnavailable)) {
+                    Ok((now_is, (now, leased, ends, asking))) => {
+                        it.leased.store(leased, Relaxed);
+                        leases += leased;
+                        others = asking.max(others);
+                        let wait = ends.map_or(REFUSED_MS, |ends| (ends - now).max(1));
+                        patience = Some(patience.map_or(wait, |least| least.min(wait)));
+                        now_in = Some(now_is.topic);
+                    }
+                    Err(error @ (Error::RedisUnavailable | Error::OutcomeUnknown)) => {
+                        let share = topic.max_leased().map_or(0, |most| it.large_share(most));
+                        leases += it.leased.load(Relaxed).max(share);
+                        failed = Some(error);
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            let Some(now_in) = now_in else { return Err(failed.unwrap_or(Error::Internal)) };
+            // By now it may have another limit, or none.
+            let Some(most) = now_in.max_leased() else { return Ok((asked, None)) };
+            let got = ((most - others - leases).max(0) as u64).min(asked);
+            if got == asked {
+                return Ok((got, None));
+            }
+            if short {
+                let most = if others > 0 { ASKING_MS } else { REFUSED_MS };
+                let patience = patience.map_or(most, |patience| patience.min(most));
+                let now = self.now_at(&Partition::first(topic.clone()));
+                return Ok((got, Some(now + patience)));
+            }
+            short = true;
         }
-        // Whatever ends a lease from now on wakes those who wait. Some may have ended since.
-        let counted = self.on_each(&topic.name, count(true)).await?;
-        let got = free(&counted);
-        let patience = if others > 0 { ASKING_MS } else { REFUSED_MS };
-        let ends = counted.iter().filter_map(|(_, (now, _, ends))| Some(ends.as_ref()? - now));
-        let patience = ends.fold(patience, Millis::min).max(1);
-        Ok((got, (got < asked).then_some(self.now_at(&first) + patience)))
     }
 
     /// Says that nothing is asked for any more, and gives back what was not used of the rate, where it is known what was
@@ -255,12 +271,19 @@ impl Store {
         if matches!(leased, Err(Error::OutcomeUnknown)) || !outcomes.iter().all(is_known) {
             return;
         }
+        for message in outcomes.iter().flatten().flat_map(|outcome| outcome.grants.messages()) {
+            Partition::holding(topic, message.id).leased.fetch_add(1, Relaxed);
+        }
         if let Some(entry) = &allowed.entry {
-            let held = &Partition::first(topic.clone()).keys.held;
-            let remove = Command::new("ZREM").arg((held, entry));
-            if let Err(error) = self.lanes.command(remove).await {
-                tracing::debug!(topic = %topic.name, ?error, "leases seem to be asked for");
-            }
+            join_all(topic.all().filter(|it| !self.lanes.is_away(topic, it.slot)).map(
+                async |it| {
+                    let remove = Command::new("ZREM").arg((&it.keys.held, entry));
+                    if let Err(error) = self.lanes.command(remove).await {
+                        tracing::debug!(topic = %topic.name, ?error, "leases seem to be asked for");
+                    }
+                },
+            ))
+            .await;
         }
         let granted = outcomes.iter().flatten().map(|outcome| outcome.grants.messages().len());
         let unused = granted.sum::<usize>() as i64 - allowed.taken as i64;

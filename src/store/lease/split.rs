@@ -57,6 +57,7 @@ impl Store {
         let (mut topic, mut outcome, mut left) = (topic, LeaseOutcome::default(), options);
         // A partition whose server is away keeps nobody from the others.
         let (mut asked, mut failed) = self.survey(&topic, options, until).await;
+        self.skip_uncounted(&topic, &mut asked, &mut failed);
         let (mut verified, mut silent) = (false, asked.clone());
         let deadline = Instant::now() + self.lanes.timeout;
         let mut insists = false;
@@ -165,6 +166,7 @@ impl Store {
         }
         let until = Instant::now() + self.lanes.timeout;
         let (mut asked, mut failed) = self.survey(&topic, all[0], until).await;
+        self.skip_uncounted(&topic, &mut asked, &mut failed);
         let mut more = false;
         loop {
             let unmet = |outcome: &LeaseOutcome| outcome.grants.messages().is_empty();
@@ -218,6 +220,17 @@ impl Store {
             }
         };
         Ok(outcomes.into_iter().map(outcome).collect())
+    }
+
+    /// Where only so many may be leased, a partition whose server is away is not asked: what it may have granted takes the
+    /// others' places.
+    fn skip_uncounted(&self, topic: &Arc<Topic>, asked: &mut Asked, failed: &mut Option<Error>) {
+        let away = |it: &Partition| self.lanes.is_away(topic, it.slot);
+        let skipped = topic.all().filter(|it| topic.max_leased().is_some() && away(it));
+        for partition in skipped {
+            asked.insert(partition.route.partition);
+            *failed = Some(Error::RedisUnavailable);
+        }
     }
 
     /// Looks at the partitions of which nothing is known, all at once, if they are many. Whoever comes meanwhile waits for
@@ -274,7 +287,7 @@ impl Store {
 
     /// How long a partition's server has to answer, so that one that is away keeps nobody from the others. What it grants
     /// later goes back.
-    fn patience(&self, partition: &Partition) -> Duration {
+    pub(super) fn patience(&self, partition: &Partition) -> Duration {
         match self.lanes.cluster() {
             None => self.lanes.timeout,
             Some(_) if self.lanes.is_away(&partition.topic, partition.slot) => DOWN_TIMEOUT,
@@ -283,7 +296,7 @@ impl Store {
     }
 
     /// The answer of a partition's server, if it comes before that is away.
-    async fn answer_within<T>(
+    pub(super) async fn answer_within<T>(
         &self,
         partition: &Partition,
         patience: Duration,

@@ -1,6 +1,7 @@
 //! Publishers and consumers go round a primary that is away, and are woken wherever a partition has gone.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -151,4 +152,52 @@ async fn a_waiter_hears_of_every_partition_after_a_failover_and_after_slots_have
         other.ack_leased(&woken["messages"][0]).await.expect(204);
         wakes(&ground, (partition + 5) % PARTITIONS as u8).await;
     }
+}
+
+/// Leases one message at a time for some seconds, through both instances: how many were granted.
+async fn lease_on(ground: &Ground, topic: &str) -> usize {
+    let (begin, mut granted) = (Instant::now(), 0);
+    while begin.elapsed() < Duration::from_secs(4) {
+        for client in [&ground.one.client(), &ground.other.client()] {
+            let want = json!({"lease_ms": 600_000, "wait_ms": 100});
+            let answer = client.lease(topic, want).await;
+            assert!([200, 503].contains(&answer.status), "{answer}");
+            if answer.status == 200 {
+                granted += answer.json()["messages"].as_array().unwrap().len();
+            }
+        }
+    }
+    granted
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_partition_that_cannot_be_counted_stops_no_leases_and_no_more_are_leased_than_may_be() {
+    const MOST: usize = 40;
+    let mut ground = Ground::start(on_disk()).await;
+    let victims = [(ground.registry + 1) % 3, (ground.registry + 2) % 3];
+    // Of one server the first partition, of the other one that is not.
+    let victim = victims[usize::from(rand::random::<bool>())];
+    let client = ground.one.client();
+    let limited = ground.cluster.topic_on((ground.registry + 1) % 3, "limited").await;
+    let config = json!({"partitions": PARTITIONS, "max_leased": MOST});
+    client.new_topic(&limited, config).await;
+    let messages: Vec<_> =
+        (0..400).map(|n| json!({"payload": n, "key": format!("k{n}")})).collect();
+    client.fill(&limited, &messages).await;
+    let want = json!({"max_messages": 10, "lease_ms": 600_000});
+    let held = client.leased(&limited, want).await.len();
+    ground.lose(victim).await;
+    let granted = lease_on(&ground, &limited).await;
+    assert!(granted >= 5, "{granted} are granted while a server is away");
+    assert!(held + granted <= MOST, "{held} and {granted}");
+    ground.find_again(victim).await;
+    eventually("all that may be", || async {
+        let more = client.lease(&limited, json!({"lease_ms": 600_000, "max_messages": 100})).await;
+        let leased = client.topic(&limited).await;
+        assert!([200, 503].contains(&more.status), "{more}");
+        let leased = (leased.status == 200).then(|| number(&leased.json()["counts"], "leased"))?;
+        assert!(leased <= MOST as i64, "{leased}");
+        (leased == MOST as i64).then_some(())
+    })
+    .await;
 }
