@@ -1,13 +1,12 @@
 //! `dueq backup`: a copy of the data of the private Redis, while it is served or not. Each is a data directory by itself.
 
-use super::{fail, progress::Progress};
+use super::{client::durations::now, fail, progress::Progress};
 use crate::{embedded::Snapshot, files::random_name, model::format_instant};
 use clap::Args as ClapArgs;
 use std::{
     fs, io,
     path::{Path, PathBuf},
     process::ExitCode,
-    time::{SystemTime, UNIX_EPOCH},
 };
 
 /// What the names of backups begin with.
@@ -60,9 +59,8 @@ fn backup(args: &Args) -> Result<(PathBuf, u64, usize), BackupError> {
     })?;
     let bytes = snapshot.bytes();
     fs::create_dir_all(dir).map_err(|error| failed_at(dir, error))?;
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     // Names that sort by time, without what some file systems do not take.
-    let name = format_instant(since.as_millis() as i64).replace([':', '.'], "-");
+    let name = format_instant(now()).replace([':', '.'], "-");
     let path = dir.join(format!("{NAME}{name}"));
     let random = random_name().map_err(|error| failed_at(dir, error))?;
     let partial = dir.join(format!("partial-{NAME}{name}-{random}"));

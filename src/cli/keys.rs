@@ -49,9 +49,6 @@ fn new(NewArgs { name, allow }: &NewArgs) -> ExitCode {
             println!("{line}");
             ExitCode::SUCCESS
         }
-        Err(reason) => {
-            eprintln!("dueq: {reason}");
-            ExitCode::from(2)
-        }
+        Err(reason) => super::fail(&reason),
     }
 }

@@ -131,7 +131,7 @@ fn print_document(version: http::openapi::Version) -> ExitCode {
 }
 
 /// Prints the error as one line on stderr, and returns exit code 2.
-fn fail(error: &dyn std::error::Error) -> ExitCode {
+fn fail(error: &dyn std::fmt::Display) -> ExitCode {
     eprintln!("dueq: {error}");
     ExitCode::from(2)
 }

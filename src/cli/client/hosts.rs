@@ -6,7 +6,7 @@ use super::{
     durations::exact,
     failure::Failure,
     object::Object,
-    table::{clean, columns},
+    table::{clean, list},
     view::{numbered, shortened},
 };
 use clap::{Args, Subcommand};
@@ -47,9 +47,6 @@ impl Hosts {
 }
 
 fn table(hosts: &[Object]) -> String {
-    if hosts.is_empty() {
-        return "no hosts\n".to_owned();
-    }
     let row = |host: &Object| {
         let outcomes = numbered(&host.object("outcomes"), |name, count| format!("{count} {name}"));
         vec![
@@ -64,7 +61,7 @@ fn table(hosts: &[Object]) -> String {
     };
     let head = ["host", "", "in flight", "waiting", "last 5 min", "p99", "last error"];
     let right = ["in flight", "waiting", "p99"];
-    columns(&head, &right, hosts.iter().map(row).collect())
+    list("hosts", &head, &right, hosts, row)
 }
 
 #[cfg(test)]

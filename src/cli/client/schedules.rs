@@ -7,7 +7,7 @@ use super::{
     failure::Failure,
     object::Object,
     schedule_put::Put,
-    table::{clean, columns, fields},
+    table::{clean, fields, list},
     view::rows,
 };
 use clap::{Args, Subcommand};
@@ -71,9 +71,6 @@ impl Schedules {
 }
 
 fn table(schedules: &[Object]) -> String {
-    if schedules.is_empty() {
-        return "no schedules\n".to_owned();
-    }
     let row = |schedule: &Object| {
         let ticks = match schedule.get("every_ms") {
             Some(every) => format!("every {}", exact(every)),
@@ -87,7 +84,7 @@ fn table(schedules: &[Object]) -> String {
         };
         vec![schedule.text("name"), ticks, to, next, schedule.text("last_error")]
     };
-    columns(&["schedule", "ticks", "to", "next", ""], &[], schedules.iter().map(row).collect())
+    list("schedules", &["schedule", "ticks", "to", "next", ""], &[], schedules, row)
 }
 
 /// Formats a schedule and the message that it publishes.

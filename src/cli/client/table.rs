@@ -16,6 +16,20 @@ pub fn fields(rows: impl IntoIterator<Item = (String, String)>) -> String {
     })
 }
 
+/// Formats a list as a table, a row for each item, or says that there are none of `what`.
+pub fn list<T>(
+    what: &str,
+    head: &[&str],
+    right: &[&str],
+    items: &[T],
+    row: impl Fn(&T) -> Vec<String>,
+) -> String {
+    match items {
+        [] => format!("no {what}\n"),
+        items => columns(head, right, items.iter().map(row).collect()),
+    }
+}
+
 /// Formats a table with a header; the columns named in `right` are aligned to the right. Columns that are empty in every
 /// row are left out.
 pub fn columns(head: &[&str], right: &[&str], rows: Vec<Vec<String>>) -> String {

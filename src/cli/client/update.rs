@@ -51,20 +51,14 @@ fn as_nulls<S: Serializer>(options: &[Resettable], serializer: S) -> Result<S::O
 }
 
 impl Update {
-    /// The name of an option that is both set and reset.
-    fn set_and_reset(&self) -> Option<&'static str> {
-        let changes = &self.changes;
-        let set = [
-            ("ttl", Resettable::Ttl, changes.ttl.is_some()),
-            ("max-attempts", Resettable::MaxAttempts, changes.max_attempts.is_some()),
-        ];
-        let both = set.iter().find(|(_, option, set)| *set && self.reset.contains(option));
-        both.map(|(name, ..)| *name)
-    }
-
     pub async fn run(&self, cx: &mut Context<'_>) -> Result<(), Failure> {
-        if let Some(name) = self.set_and_reset() {
-            return Err(Failure::Usage(format!("--{name} cannot be used with --reset {name}")));
+        for (name, option, is_set) in [
+            ("ttl", Resettable::Ttl, self.changes.ttl.is_some()),
+            ("max-attempts", Resettable::MaxAttempts, self.changes.max_attempts.is_some()),
+        ] {
+            if is_set && self.reset.contains(&option) {
+                return Err(Failure::Usage(format!("--{name} cannot be used with --reset {name}")));
+            }
         }
         let payload = Payload::read(self.payload.as_deref(), self.file.as_deref())?;
         let body = WithPayload { payload, fields: self };

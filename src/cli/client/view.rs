@@ -3,7 +3,7 @@
 use super::{
     durations::{exact, when},
     object::{Object, plain},
-    table::{clean, columns, fields},
+    table::{clean, columns, fields, list},
 };
 
 /// How many characters of a called URL's answer, or of an error in a list, are shown; `--json` shows all.
@@ -31,9 +31,6 @@ pub fn leased(object: &Object) -> String {
 
 /// Formats a list of messages.
 pub fn messages(items: &[Object]) -> String {
-    if items.is_empty() {
-        return "no messages\n".to_owned();
-    }
     let row = |item: &Object| {
         let at = |name| item.get::<String>(name).map(|at| when(&at)).unwrap_or_default();
         vec![
@@ -48,14 +45,11 @@ pub fn messages(items: &[Object]) -> String {
         ]
     };
     let head = ["id", "state", "due", "lease ends", "attempts", "key", "died", "last error"];
-    columns(&head, &["attempts"], items.iter().map(row).collect())
+    list("messages", &head, &["attempts"], items, row)
 }
 
 /// Formats a list of topics.
 pub fn topics(items: &[Object]) -> String {
-    if items.is_empty() {
-        return "no topics\n".to_owned();
-    }
     let row = |item: &Object| {
         let mut row = vec![item.text("name")];
         row.extend(numbers(&item.object("counts")));
@@ -65,7 +59,7 @@ pub fn topics(items: &[Object]) -> String {
     let mut head = vec!["topic"];
     head.extend(STATES);
     head.push("");
-    columns(&head, &STATES, items.iter().map(row).collect())
+    list("topics", &head, &STATES, items, row)
 }
 
 /// Formats a topic: totals, counts, configuration.

@@ -13,7 +13,6 @@ use answers::Answers;
 use secrets::Secrets;
 use server::Receiver;
 use std::{
-    fmt::Display,
     io,
     net::{Ipv4Addr, SocketAddr},
     path::PathBuf,
@@ -57,38 +56,30 @@ fn address(text: &str) -> Result<SocketAddr, &'static str> {
 
 /// Receives calls until SIGTERM or Ctrl-C. Exit code 2 if it cannot begin.
 pub async fn run(args: Args) -> ExitCode {
+    match receive(args).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => super::fail(&reason),
+    }
+}
+
+/// Errors: why it cannot begin.
+async fn receive(args: Args) -> Result<(), String> {
     let Args { address, secrets, for_key, data_dir, answers } = args;
-    let cannot = |reason: &dyn Display| {
-        eprintln!("dueq: {reason}");
-        ExitCode::from(2)
-    };
-    let secrets = match Secrets::new(&secrets, for_key, &data_dir) {
-        Ok(secrets) => secrets,
-        Err(reason) => return cannot(&reason),
-    };
-    let answers = match Answers::new(answers) {
-        Ok(answers) => answers,
-        Err(reason) => return cannot(&reason),
-    };
+    let secrets = Secrets::new(&secrets, for_key, &data_dir)?;
+    let answers = Answers::new(answers)?;
     let bound = listen(address).and_then(|listener| Ok((listener.local_addr()?, listener)));
-    let (bound, listener) = match bound {
-        Ok(bound) => bound,
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            return cannot(&format_args!(
-                "cannot listen on {address}: another program does; name another port, such as `dueq listen {}`",
-                address.port().checked_add(1).unwrap_or(9123)
-            ));
-        }
-        Err(error) => return cannot(&format_args!("cannot listen on {address}: {error}")),
-    };
-    let stop = match signals::stop() {
-        Ok(stop) => stop,
-        Err(error) => return cannot(&error),
-    };
+    let (bound, listener) = bound.map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => format!(
+            "cannot listen on {address}: another program does; name another port, such as `dueq listen {}`",
+            address.port().checked_add(1).unwrap_or(9123)
+        ),
+        _ => format!("cannot listen on {address}: {error}"),
+    })?;
+    let stop = signals::stop().map_err(|error| error.to_string())?;
     let receiver = Receiver::new(secrets, answers);
     receiver.say(&format!("listening on http://{bound}, {}; Ctrl-C stops\n", receiver.checks()));
     server::serve(listener, receiver, stop).await;
-    ExitCode::SUCCESS
+    Ok(())
 }
 
 #[cfg(test)]

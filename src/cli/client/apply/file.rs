@@ -5,7 +5,7 @@ use super::super::failure::Failure;
 use crate::http::as_code;
 use saphyr::{LoadableYamlNode as _, MarkedYaml, Scalar, YamlData};
 use serde_json::{Map, Number, Value};
-use std::{fmt, fs, io::Read as _, path::Path};
+use std::{collections::HashMap, fmt, fs, io::Read as _, path::Path};
 
 /// Bytes of a file at most.
 const MAX_BYTES: u64 = 16 << 20;
@@ -34,19 +34,13 @@ impl Kind {
     }
 
     /// All of them, in the file and in paths.
-    pub fn list(self) -> &'static str {
-        match self {
-            Self::Topic => "topics",
-            Self::Schedule => "schedules",
-        }
+    pub fn list(self) -> String {
+        format!("{}s", self.word())
     }
 
     /// The code of the problem that there is none of a name.
-    pub fn not_found(self) -> &'static str {
-        match self {
-            Self::Topic => "topic_not_found",
-            Self::Schedule => "schedule_not_found",
-        }
+    pub fn not_found(self) -> String {
+        format!("{}_not_found", self.word())
     }
 }
 
@@ -80,6 +74,12 @@ impl Item {
 struct Wrong {
     line: usize,
     reason: String,
+}
+
+impl From<Wrong> for Vec<Wrong> {
+    fn from(wrong: Wrong) -> Self {
+        vec![wrong]
+    }
 }
 
 impl fmt::Display for Wrong {
@@ -116,16 +116,17 @@ fn parse(text: &str, now: i64) -> Result<Vec<Item>, Vec<Wrong>> {
         .map_err(|error| wrong(error.marker().line(), error.info()))?;
     let root = match &documents[..] {
         [] => return Ok(Vec::new()),
-        [root] => Node::of(root, MAX_DEPTH).map_err(|error| vec![error])?,
+        [root] => root,
         [_, second, ..] => {
             return Err(wrong(second.span.start.line(), "there is a second document"));
         }
     };
-    let (mut items, mut wrongs) = (Vec::new(), Vec::new());
-    let Inner::Map(parts) = root.inner else {
-        return Err(wrong(root.line, "it must have topics and schedules"));
+    let YamlData::Mapping(parts) = &root.data else {
+        return Err(wrong(root.span.start.line(), "it must have topics and schedules"));
     };
-    for (part, line, node) in parts {
+    let (mut items, mut wrongs) = (Vec::new(), Vec::new());
+    for (key, node) in parts {
+        let (part, line) = named(key)?;
         let kind = match &*part {
             "topics" => Kind::Topic,
             "schedules" => Kind::Schedule,
@@ -135,13 +136,16 @@ fn parse(text: &str, now: i64) -> Result<Vec<Item>, Vec<Wrong>> {
                 continue;
             }
         };
-        match node.inner {
-            Inner::Map(named) => {
-                for (name, line, node) in named {
-                    items.extend(item(kind, name, line, &node, now, &mut wrongs));
+        match &node.data {
+            YamlData::Mapping(members) => {
+                for (key, node) in members {
+                    match item(kind, key, node, now) {
+                        Ok(item) => items.push(item),
+                        Err(wrong) => wrongs.extend(wrong),
+                    }
                 }
             }
-            Inner::Leaf(Value::Null) => {}
+            YamlData::Value(Scalar::Null) => {}
             _ => wrongs.push(Wrong { line, reason: format!("{part} must be names with fields") }),
         }
     }
@@ -152,13 +156,13 @@ fn parse(text: &str, now: i64) -> Result<Vec<Item>, Vec<Wrong>> {
 
 fn item(
     kind: Kind,
-    name: String,
-    line: usize,
-    node: &Node,
+    key: &MarkedYaml<'_>,
+    node: &MarkedYaml<'_>,
     now: i64,
-    wrongs: &mut Vec<Wrong>,
-) -> Option<Item> {
-    let body = match node.json() {
+) -> Result<Item, Vec<Wrong>> {
+    let (name, line) = named(key)?;
+    let mut lines = Lines::new();
+    let body = match json(node, "", MAX_DEPTH, &mut lines)? {
         Value::Null => Value::Object(Map::new()),
         body => body,
     };
@@ -172,92 +176,78 @@ fn item(
             "" | "(body)" => format!("{}.{name}", kind.list()),
             field => format!("{}.{name}.{field}", kind.list()),
         };
-        Wrong { line: node.line_of(&field).unwrap_or(line), reason: format!("{place}: {reason}") }
+        Wrong {
+            line: line_of(&lines, &field).unwrap_or(line),
+            reason: format!("{place}: {reason}"),
+        }
     };
     match shown {
-        Ok(shown) => Some(Item { kind, name, body, shown }),
-        Err(fields) => {
-            wrongs.extend(fields.into_iter().map(told));
-            None
+        Ok(shown) => Ok(Item { kind, name, body, shown }),
+        Err(fields) => Err(fields.into_iter().map(told).collect()),
+    }
+}
+
+/// The lines where fields begin, by their paths, such as `push.headers.a b` or `backoff.delays_ms[2]`.
+type Lines = HashMap<String, usize>;
+
+/// The line of a field, or else of what it would be in.
+fn line_of(lines: &Lines, mut field: &str) -> Option<usize> {
+    loop {
+        match lines.get(field) {
+            Some(line) => return Some(*line),
+            None => field = &field[..field.rfind(['.', '['])?],
         }
     }
 }
 
-/// A value and the line where it begins.
-struct Node {
-    line: usize,
-    inner: Inner,
+/// A name, and its line.
+fn named(yaml: &MarkedYaml<'_>) -> Result<(String, usize), Wrong> {
+    let line = yaml.span.start.line();
+    match json(yaml, "", 1, &mut Lines::new()) {
+        Ok(Value::String(name)) => Ok((name, line)),
+        Ok(Value::Number(number)) => Ok((number.to_string(), line)),
+        _ => Err(Wrong { line, reason: "a name must be text".to_owned() }),
+    }
 }
 
-enum Inner {
-    Leaf(Value),
-    List(Vec<Node>),
-    /// Names, the lines where they stand, and values.
-    Map(Vec<(String, usize, Node)>),
-}
-
-impl Node {
-    fn of(yaml: &MarkedYaml<'_>, depth: usize) -> Result<Self, Wrong> {
-        let line = yaml.span.start.line();
-        let wrong = |reason: &str| Wrong { line, reason: reason.to_owned() };
-        let depth = depth.checked_sub(1).ok_or_else(|| wrong("it is nested too deeply"))?;
-        let inner = match &yaml.data {
-            YamlData::Value(scalar) => Inner::Leaf(match scalar {
-                Scalar::Null => Value::Null,
-                Scalar::Boolean(is) => (*is).into(),
-                Scalar::Integer(number) => (*number).into(),
-                Scalar::FloatingPoint(number) => Number::from_f64(number.into_inner())
-                    .ok_or_else(|| wrong("this number is not one of JSON"))?
-                    .into(),
-                Scalar::String(text) => (&**text).into(),
-            }),
-            YamlData::Sequence(items) => Inner::List(
-                items.iter().map(|item| Self::of(item, depth)).collect::<Result<_, _>>()?,
-            ),
-            YamlData::Mapping(members) => {
-                let member = |(name, value): (&MarkedYaml<'_>, &MarkedYaml<'_>)| {
-                    let line = name.span.start.line();
-                    let name = match Self::of(name, depth)?.inner {
-                        Inner::Leaf(Value::String(name)) => name,
-                        Inner::Leaf(Value::Number(number)) => number.to_string(),
-                        _ => return Err(wrong("a name must be text")),
-                    };
-                    Ok((name, line, Self::of(value, depth)?))
-                };
-                Inner::Map(members.iter().map(member).collect::<Result<_, _>>()?)
+/// A value as JSON. The lines of what is in it are noted.
+fn json(
+    yaml: &MarkedYaml<'_>,
+    path: &str,
+    depth: usize,
+    lines: &mut Lines,
+) -> Result<Value, Wrong> {
+    let wrong = |reason: &str| Wrong { line: yaml.span.start.line(), reason: reason.to_owned() };
+    let depth = depth.checked_sub(1).ok_or_else(|| wrong("it is nested too deeply"))?;
+    Ok(match &yaml.data {
+        YamlData::Value(Scalar::Null) => Value::Null,
+        YamlData::Value(Scalar::Boolean(is)) => (*is).into(),
+        YamlData::Value(Scalar::Integer(number)) => (*number).into(),
+        YamlData::Value(Scalar::FloatingPoint(number)) => Number::from_f64(number.into_inner())
+            .ok_or_else(|| wrong("this number is not one of JSON"))?
+            .into(),
+        YamlData::Value(Scalar::String(text)) => (&**text).into(),
+        YamlData::Sequence(items) => {
+            let mut list = Vec::with_capacity(items.len());
+            for (at, item) in items.iter().enumerate() {
+                let path = format!("{path}[{at}]");
+                list.push(json(item, &path, depth, lines)?);
+                lines.insert(path, item.span.start.line());
             }
-            _ => return Err(wrong("this is no value of JSON")),
-        };
-        Ok(Self { line, inner })
-    }
-
-    fn json(&self) -> Value {
-        match &self.inner {
-            Inner::Leaf(value) => value.clone(),
-            Inner::List(items) => items.iter().map(Self::json).collect(),
-            Inner::Map(members) => Value::Object(
-                members.iter().map(|(name, _, value)| (name.clone(), value.json())).collect(),
-            ),
+            list.into()
         }
-    }
-
-    /// The line of a field such as `push.headers.a b` or `backoff.delays_ms[2]`: that of its last part that is there.
-    fn line_of(&self, field: &str) -> Option<usize> {
-        match &self.inner {
-            Inner::Map(members) => members.iter().find_map(|(name, line, value)| {
-                let rest = field.strip_prefix(name.as_str())?;
-                let inner = rest.strip_prefix('.').unwrap_or(rest);
-                let ends = rest.is_empty() || rest.starts_with(['.', '[']);
-                ends.then(|| value.line_of(inner).unwrap_or(*line))
-            }),
-            Inner::List(items) => {
-                let (at, rest) = field.strip_prefix('[')?.split_once(']')?;
-                let item = items.get(at.parse::<usize>().ok()?)?;
-                Some(item.line_of(rest.trim_start_matches('.')).unwrap_or(item.line))
+        YamlData::Mapping(members) => {
+            let mut map = Map::new();
+            for (key, value) in members {
+                let (name, line) = named(key)?;
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                map.insert(name, json(value, &path, depth, lines)?);
+                lines.insert(path, line);
             }
-            Inner::Leaf(_) => None,
+            map.into()
         }
-    }
+        _ => return Err(wrong("this is no value of JSON")),
+    })
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod file;
 use super::{
     api::{Answer, Client, PAGE, path},
     context::Context,
+    durations::now,
     failure::Failure,
     table::clean,
 };
@@ -15,12 +16,7 @@ use clap::Args;
 use diff::{Kept, changes};
 use file::{Item, Kind};
 use serde_json::Value;
-use std::{
-    collections::BTreeSet,
-    fmt::Write as _,
-    path::PathBuf,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::{collections::BTreeSet, fmt::Write as _, path::PathBuf};
 
 /// Arguments of `dueq apply`.
 #[derive(Args)]
@@ -49,8 +45,7 @@ struct Done {
 
 impl Apply {
     pub async fn run(&self, cx: &mut Context<'_>) -> Result<(), Failure> {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let items = file::read(&self.file, since.as_millis() as i64)?;
+        let items = file::read(&self.file, now())?;
         if self.prune && items.is_empty() {
             // A command that failed before the pipe would delete everything.
             let why =
@@ -91,10 +86,10 @@ impl Apply {
 
 impl Apply {
     async fn put(&self, cx: &mut Context<'_>, item: &Item, done: &mut Done) -> Result<(), Failure> {
-        let place = path(&[item.kind.list(), &item.name]);
+        let place = path(&[&item.kind.list(), &item.name]);
         let present = match cx.client.get(&place).await {
             Ok(answer) => Some(answer),
-            Err(failure) if failure.is_not_found(item.kind.not_found()) => None,
+            Err(failure) if failure.is_not_found(&item.kind.not_found()) => None,
             // A key for some topics is not told that there is no such schedule.
             Err(failure) if item.kind == Kind::Schedule && failure.is_not_allowed() => None,
             Err(failure) => return Err(failure),
@@ -141,7 +136,7 @@ impl Apply {
                 continue;
             }
             tell(cx, '-', kind, &name, &[])?;
-            let place = path(&[kind.list(), &name]);
+            let place = path(&[&kind.list(), &name]);
             let kept = match self.dry_run {
                 true => holds_messages(cx.client, kind, &place)
                     .await?
@@ -180,7 +175,7 @@ async fn holds_messages(client: &Client, kind: Kind, place: &str) -> Result<bool
 async fn names(client: &Client, kind: Kind) -> Result<Vec<String>, Failure> {
     let (mut names, mut cursor) = (Vec::new(), None);
     loop {
-        let page = client.page(&path(&[kind.list()]), &[], PAGE, cursor).await?;
+        let page = client.page(&path(&[&kind.list()]), &[], PAGE, cursor).await?;
         names.extend(page.objects().map(|item| item.text("name")));
         cursor = page.next;
         if cursor.is_none() {

@@ -1,8 +1,11 @@
 //! What `dueq top` shows, and what its keys do to it.
 
 use super::{
-    super::{durations::rough, table::clean, table::columns},
-    poll::{Recent, Row},
+    super::{
+        durations::rough,
+        table::{clean, list},
+    },
+    poll::Row,
 };
 use anstream::adapter::strip_str;
 use anstyle::{AnsiColor, Style};
@@ -84,49 +87,40 @@ impl Key {
     }
 }
 
-/// A column: its heading, what is in it, and how large that is.
+/// A column: its heading, how large what is in it is, where that is known, and how it is written.
 struct Column {
     name: &'static str,
-    cell: fn(&Row) -> String,
-    size: fn(&Row) -> f64,
+    size: fn(&Row) -> Option<f64>,
+    write: fn(f64) -> String,
+}
+
+impl Column {
+    fn cell(&self, row: &Row) -> String {
+        (self.size)(row).map_or("-".to_owned(), self.write)
+    }
 }
 
 const COLUMNS: [Column; 8] = [
-    Column { name: "ready", cell: |row| row.ready.to_string(), size: |row| row.ready as f64 },
-    Column { name: "delayed", cell: |row| row.delayed.to_string(), size: |row| row.delayed as f64 },
-    Column { name: "leased", cell: |row| row.leased.to_string(), size: |row| row.leased as f64 },
-    Column { name: "dead", cell: |row| row.dead.to_string(), size: |row| row.dead as f64 },
-    Column {
-        name: "published/s",
-        cell: |row| rate(row, |recent| recent.published_per_s),
-        size: |row| row.recent.map_or(-1.0, |recent| recent.published_per_s),
-    },
-    Column {
-        name: "acked/s",
-        cell: |row| rate(row, |recent| recent.acked_per_s),
-        size: |row| row.recent.map_or(-1.0, |recent| recent.acked_per_s),
-    },
-    Column {
-        name: "oldest",
-        cell: |row| time(row.recent.and_then(|recent| recent.oldest_ms)),
-        size: |row| row.recent.and_then(|recent| recent.oldest_ms).unwrap_or(-1) as f64,
-    },
-    Column {
-        name: "late p99",
-        cell: |row| time(row.recent.and_then(|recent| recent.late_p99_ms)),
-        size: |row| row.recent.and_then(|recent| recent.late_p99_ms).unwrap_or(-1) as f64,
-    },
+    Column { name: "ready", size: |row| Some(row.ready as f64), write: whole },
+    Column { name: "delayed", size: |row| Some(row.delayed as f64), write: whole },
+    Column { name: "leased", size: |row| Some(row.leased as f64), write: whole },
+    Column { name: "dead", size: |row| Some(row.dead as f64), write: whole },
+    Column { name: "published/s", size: |row| Some(row.recent?.published_per_s), write: rate },
+    Column { name: "acked/s", size: |row| Some(row.recent?.acked_per_s), write: rate },
+    Column { name: "oldest", size: |row| Some(row.recent?.oldest_ms? as f64), write: time },
+    Column { name: "late p99", size: |row| Some(row.recent?.late_p99_ms? as f64), write: time },
 ];
 
-fn rate(row: &Row, of: impl Fn(&Recent) -> f64) -> String {
-    row.recent.map_or("-".to_owned(), |recent| match of(&recent) {
-        per_s if per_s >= 100.0 => format!("{per_s:.0}"),
-        per_s => format!("{per_s:.1}"),
-    })
+fn whole(count: f64) -> String {
+    format!("{count:.0}")
 }
 
-fn time(millis: Option<i64>) -> String {
-    millis.map_or("-".to_owned(), rough)
+fn rate(per_s: f64) -> String {
+    if per_s >= 100.0 { format!("{per_s:.0}") } else { format!("{per_s:.1}") }
+}
+
+fn time(millis: f64) -> String {
+    rough(millis as i64)
 }
 
 impl View {
@@ -147,7 +141,7 @@ impl View {
                 ((recent.published_per_s + recent.acked_per_s) * 10.0).round()
             }),
             1 => 0.0,
-            at => (COLUMNS[at - 2].size)(row),
+            at => (COLUMNS[at - 2].size)(row).unwrap_or(-1.0),
         };
         let activity = |row: &Row| Reverse(if order == 0 { row.ready + row.leased } else { 0 });
         self.rows.sort_by(|a, b| {
@@ -158,19 +152,16 @@ impl View {
 
     /// All topics as a table.
     pub fn table(&mut self) -> String {
-        if self.rows.is_empty() {
-            return "no topics\n".to_owned();
-        }
         self.sort();
         let row = |row: &Row| {
             let mut cells = vec![row.name.clone()];
-            cells.extend(COLUMNS.iter().map(|column| (column.cell)(row)));
+            cells.extend(COLUMNS.iter().map(|column| column.cell(row)));
             cells.push(if row.is_paused { "paused" } else { "" }.to_owned());
             cells
         };
         let names = COLUMNS.map(|column| column.name);
         let head = [&["topic"][..], &names, &[""]].concat();
-        columns(&head, &names, self.rows.iter().map(row).collect())
+        list("topics", &head, &names, &self.rows, row)
     }
 
     /// The topics that are on the screen.
@@ -238,7 +229,7 @@ fn cut(line: String, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::poll::Recent, *};
 
     fn view() -> View {
         let row = |name: &str, ready, published_per_s| Row {
