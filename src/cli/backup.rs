@@ -27,18 +27,6 @@ pub struct Args {
     keep: Option<u32>,
 }
 
-/// Why there is no backup.
-#[derive(Debug, thiserror::Error)]
-enum BackupError {
-    #[error(
-        "there are no data of a private Redis in {}: pass --data-dir DIR; a Redis of your own has its own backups, and dueq dump works with any",
-        .0.display()
-    )]
-    NoData(PathBuf),
-    #[error("{}: {reason}", .path.display())]
-    Failed { path: PathBuf, reason: io::Error },
-}
-
 /// Exit code 0: the backup is complete; 2: there is none.
 pub fn run(args: &Args) -> ExitCode {
     match backup(args) {
@@ -51,10 +39,14 @@ pub fn run(args: &Args) -> ExitCode {
     }
 }
 
-fn backup(args: &Args) -> Result<(PathBuf, u64, usize), BackupError> {
+/// Errors: why there is no backup.
+fn backup(args: &Args) -> Result<(PathBuf, u64, usize), String> {
     let Args { dir, data_dir, keep } = args;
     let snapshot = Snapshot::of(data_dir).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => BackupError::NoData(data_dir.clone()),
+        io::ErrorKind::NotFound => format!(
+            "there are no data of a private Redis in {}: pass --data-dir DIR; a Redis of your own has its own backups, and dueq dump works with any",
+            data_dir.display()
+        ),
         _ => failed_at(data_dir, error),
     })?;
     let bytes = snapshot.bytes();
@@ -78,8 +70,8 @@ fn backup(args: &Args) -> Result<(PathBuf, u64, usize), BackupError> {
     Ok((path, bytes, deleted))
 }
 
-fn failed_at(path: &Path, reason: io::Error) -> BackupError {
-    BackupError::Failed { path: path.to_owned(), reason }
+fn failed_at(path: &Path, error: io::Error) -> String {
+    format!("{}: {error}", path.display())
 }
 
 /// Deletes the oldest backups, until so many are left with the newest. Returns how many that were.

@@ -34,18 +34,15 @@ pub struct Data {
     embedded: Option<EmbeddedRedis>,
 }
 
-/// The data directory does not exist. A command that only reads must not create it.
-#[derive(Debug, thiserror::Error)]
-#[error("there is no data directory {}: pass --data-dir DIR, or --redis-url URL of a running Redis", .0.display())]
-pub struct NoData(PathBuf);
-
 impl DataArgs {
-    /// Checks that there are data to work on.
-    pub fn exist(&self) -> Result<(), NoData> {
-        if self.redis.are_given() || self.data_dir.is_dir() {
-            Ok(())
-        } else {
-            Err(NoData(self.data_dir.clone()))
+    /// Checks that there are data to work on. A command that only reads must not create their directory.
+    pub fn exist(&self) -> Result<(), String> {
+        match self.redis.are_given() || self.data_dir.is_dir() {
+            true => Ok(()),
+            false => Err(format!(
+                "there is no data directory {}: pass --data-dir DIR, or --redis-url URL of a running Redis",
+                self.data_dir.display()
+            )),
         }
     }
 

@@ -1,7 +1,10 @@
 //! `dueq dev`: a server to develop with. It is `dueq serve` with what a developer would have to set otherwise: callbacks may
 //! reach this machine, and they are signed. It prints what to try first, and opens the dashboard.
 
-use super::{client::table::clean, serve};
+use super::{
+    client::table::{clean, quoted},
+    serve,
+};
 use crate::{
     config::Config,
     files,
@@ -13,6 +16,7 @@ use ipnet::IpNet;
 use rustix::process::geteuid;
 use std::{
     env,
+    fmt::Display,
     fs::DirBuilder,
     io::{self, IsTerminal as _, Write as _},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -39,14 +43,6 @@ pub struct Args {
     no_open: bool,
     #[command(flatten)]
     pub config: Config,
-}
-
-/// Why there is no signing secret.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot keep a signing secret in {}: {source}", .path.display())]
-struct NoSecret {
-    path: PathBuf,
-    source: io::Error,
 }
 
 /// Runs the service until SIGTERM or Ctrl-C.
@@ -88,8 +84,12 @@ pub(super) fn secret_file(data_dir: &Path) -> PathBuf {
 
 /// Reads the signing secret of this data directory, or makes one. Only this user can read it. What the file holds is
 /// checked at the start, as that of `--signing-secret-file` is.
-fn kept_secret(data_dir: &Path) -> Result<String, NoSecret> {
+///
+/// Errors: why there is none.
+fn kept_secret(data_dir: &Path) -> Result<String, String> {
     let path = secret_file(data_dir);
+    let none =
+        |why: &dyn Display| format!("cannot keep a signing secret in {}: {why}", path.display());
     let kept = || {
         DirBuilder::new().recursive(true).mode(0o700).create(data_dir)?;
         match path.metadata() {
@@ -107,11 +107,8 @@ fn kept_secret(data_dir: &Path) -> Result<String, NoSecret> {
         files::write_atomically(&path, &format!("{secret}\n"))?;
         Ok(secret)
     };
-    let secret = kept().map_err(|source| NoSecret { path: path.clone(), source })?;
-    match SigningSecret::parse(&secret) {
-        Ok(_) => Ok(secret),
-        Err(error) => Err(NoSecret { path, source: io::Error::other(error) }),
-    }
+    let secret = kept().map_err(|error| none(&error))?;
+    SigningSecret::parse(&secret).map(|_| secret).map_err(|error| none(&error))
 }
 
 /// What is printed once the server is ready.
@@ -157,7 +154,9 @@ impl Welcome {
         let listen = match &self.secret_dir {
             None => "dueq listen 9123 --secret \"$DUEQ_SIGNING_SECRET\"".to_owned(),
             Some(dir) if dir == Path::new("./dueq-data") => "dueq listen 9123".to_owned(),
-            Some(dir) => format!("dueq listen 9123 --data-dir {}", quoted(dir)),
+            Some(dir) => {
+                format!("dueq listen 9123 --data-dir {}", quoted(&dir.display().to_string()))
+            }
         };
         let key = if self.has_keys { "-H \"Authorization: Bearer $DUEQ_API_KEY\" " } else { "" };
         text.push_str(&format!(
@@ -175,13 +174,6 @@ fn signs_callbacks(server: &str) -> Option<String> {
     let server = [SigningSecret::parse(server).ok()?];
     let secrets = derived(&server, &TopicName::callbacks(), "");
     secrets.first().map(|secret| format!("signed with {}", secret.reveal()))
-}
-
-/// A path as a shell takes it.
-fn quoted(path: &Path) -> String {
-    let text = clean(&path.display().to_string());
-    let is_plain = |c: char| c.is_alphanumeric() || "/._-".contains(c);
-    if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
 /// Whether the user sits in front of this machine's desktop.

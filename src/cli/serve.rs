@@ -80,7 +80,7 @@ pub struct MigrateArgs {
 pub async fn migrate(args: MigrateArgs) -> ExitCode {
     let data = match args.data.open(true).await {
         Ok(data) => data,
-        Err(error) => return super::fail(&*error),
+        Err(error) => return super::fail(&error),
     };
     let done = match args.finish {
         true => data.store.adopt_version(KNOWN_VERSION).await,

@@ -36,7 +36,7 @@ pub async fn run(args: Args) -> ExitCode {
     }
     let data = match data.open(false).await {
         Ok(data) => data,
-        Err(error) => return fail(&*error),
+        Err(error) => return fail(&error),
     };
     let (mut found, mut mended) = (0, 0);
     let mut progress = if json { Progress::hidden() } else { Progress::new("looked at", None) };

@@ -3,7 +3,7 @@
 use super::{
     durations::when,
     object::Object,
-    table::{clean, columns},
+    table::{columns, quoted},
 };
 
 /// Formats the reasons.
@@ -32,24 +32,6 @@ pub fn view(topic: &str, reasons: &Object) -> String {
 /// A reason as a value of a term.
 fn term(reason: &str) -> String {
     format!("\"{}\"", reason.replace('\\', "\\\\").replace('"', "\\\""))
-}
-
-/// A word as a shell reads it. A terminal must not be given what it would act on, so this has its own way to write it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
-    if clean(word) != word {
-        let escaped = word.chars().map(|c| match c {
-            '\'' | '\\' => format!("\\{c}"),
-            ' '..='~' => c.to_string(),
-            c if u32::from(c) < 0x80 => format!("\\x{:02x}", u32::from(c)),
-            c => format!("\\U{:08x}", u32::from(c)),
-        });
-        return format!("$'{}'", escaped.collect::<String>());
-    }
-    match word.chars().all(plain) && !word.is_empty() {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
 }
 
 #[cfg(test)]

@@ -105,6 +105,32 @@ pub fn clean_json(json: &str) -> String {
     clean
 }
 
+/// Cuts text to so many characters.
+pub fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// A word as a shell reads it. A terminal must not be given what it would act on, so this has its own way to write it.
+pub fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
+    if clean(word) != word {
+        let escaped = word.chars().map(|c| match c {
+            '\'' | '\\' => format!("\\{c}"),
+            ' '..='~' => c.to_string(),
+            c if u32::from(c) < 0x80 => format!("\\x{:02x}", u32::from(c)),
+            c => format!("\\U{:08x}", u32::from(c)),
+        });
+        return format!("$'{}'", escaped.collect::<String>());
+    }
+    match word.chars().all(plain) && !word.is_empty() {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
 fn align(rows: &[Vec<String>], right: &[bool], style: impl Fn(usize, usize) -> Style) -> String {
     let rows: Vec<Vec<String>> =
         rows.iter().map(|row| row.iter().map(|cell| clean(cell)).collect()).collect();

@@ -3,7 +3,7 @@
 use super::{
     durations::{exact, when},
     object::{Object, plain},
-    table::{clean, columns, fields, list},
+    table::{clean, columns, cut, fields, list},
 };
 
 /// How many characters of a called URL's answer, or of an error in a list, are shown; `--json` shows all.
@@ -163,10 +163,7 @@ fn event(event: &Object) -> Vec<String> {
 
 /// Cuts text that is too long for a line.
 pub fn shortened(text: &str) -> String {
-    match text.char_indices().nth(SHOWN_CHARS) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
+    cut(text, SHOWN_CHARS)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use super::{json, secrets::Signature};
 use crate::{
     cli::client::{
         durations::rough,
-        table::{clean, fields},
+        table::{clean, cut, fields},
     },
     model::{Millis, format_instant, is_credential, parse_instant},
 };
@@ -103,14 +103,7 @@ fn shown(payload: &[u8]) -> String {
     if let Some(json) = json::pretty(text) {
         return first_lines(json.lines().map(str::to_owned));
     }
-    let line = |line: &str| {
-        let mut shown: String = line.chars().take(MAX_LINE_CHARS).collect();
-        if shown.len() < line.len() {
-            shown.push('…');
-        }
-        clean(&shown)
-    };
-    first_lines(text.lines().map(line))
+    first_lines(text.lines().map(|line| clean(&cut(line, MAX_LINE_CHARS))))
 }
 
 fn first_lines(lines: impl Iterator<Item = String>) -> String {

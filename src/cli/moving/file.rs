@@ -32,7 +32,6 @@ pub struct Reader<R> {
     topics: HashMap<String, TopicSeen>,
     numbers: HashSet<u32>,
     schedules: HashSet<String>,
-    begun: bool,
     ended: bool,
 }
 
@@ -54,7 +53,6 @@ impl<R: BufRead> Reader<R> {
             topics: HashMap::new(),
             numbers: HashSet::new(),
             schedules: HashSet::new(),
-            begun: false,
             ended: false,
         }
     }
@@ -91,7 +89,7 @@ impl<R: BufRead> Reader<R> {
                 _ => self.wrong("the dump is cut: it ends within this line"),
             });
         }
-        if !self.begun {
+        if self.number == 1 {
             self.check_format()?;
         }
         let before = self.digest.clone();
@@ -111,7 +109,7 @@ impl<R: BufRead> Reader<R> {
     }
 
     /// The first line says whether the others can be read. A newer one may have more fields.
-    fn check_format(&mut self) -> Result<(), Failure> {
+    fn check_format(&self) -> Result<(), Failure> {
         #[derive(serde::Deserialize)]
         struct First {
             dump: Version,
@@ -137,7 +135,6 @@ impl<R: BufRead> Reader<R> {
         if dump.schema > SCHEMA_VERSION {
             return Err(self.wrong(&newer(&format!("is of schema {}", dump.schema))));
         }
-        self.begun = true;
         Ok(())
     }
 

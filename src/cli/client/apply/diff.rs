@@ -1,5 +1,6 @@
 //! What differs between two configurations, as lines such as `backoff.base_ms: 1000 → 5000`.
 
+use super::super::table::cut;
 use serde_json::{Map, Value};
 
 /// Characters of a value that are shown.
@@ -73,11 +74,7 @@ fn compare(
 }
 
 fn shown(value: &Value) -> String {
-    let text = value.to_string();
-    match text.char_indices().nth(SHOWN) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text,
-    }
+    cut(&value.to_string(), SHOWN)
 }
 
 #[cfg(test)]
