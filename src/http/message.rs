@@ -40,7 +40,7 @@ answer! {
         traceparent: Option<String>,
         /// The key that it was published with.
         key: Option<&'a str>,
-        /// The name of the API key that published a callback, if that has one. In lists as `payload` is.
+        /// The name of the API key that published a callback, or gave it another body or target, if that has one. In lists as `payload` is.
         published_by: Option<&'a str>,
         /// Its group.
         group: Option<&'a str>,

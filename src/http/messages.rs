@@ -195,6 +195,7 @@ impl UpdateMessageRequest {
             ttl_ms: policy.life.0.ttl_ms.map(DurationMs::millis),
             max_attempts: policy.life.0.max_attempts.map(|attempts| attempts.get() as u16),
             backoff: content.backoff.map(Backoff::from),
+            by: String::new(),
         }
     }
 }
@@ -227,7 +228,7 @@ pub async fn update(
     which: MessageRef,
     request: UpdateMessageRequest,
 ) -> Result<Response, Problem> {
-    let update = request.into_update();
+    let update = MessageUpdate { by: caller.owner().to_owned(), ..request.into_update() };
     let url = update.callback.as_ref().and_then(|callback| Some(&callback.as_ref()?.url));
     state.check_url(url, || "callback.url".to_owned())?;
     let (topic, found) = state.store.update(&which, update).await?;

@@ -180,8 +180,15 @@ impl Body {
         Ok(())
     }
 
-    /// The same with the signing secret of its callback.
+    /// Is it of the same API key as the stored one?
+    pub fn is_by_publisher_of(&self, stored: &Self) -> bool {
+        let [own, its] = [self, stored].map(|body| body.publisher.as_deref().unwrap_or_default());
+        own == its
+    }
+
+    /// The same with the signing secret of its callback, if it is of the same API key.
     pub fn keep_secret_of(&mut self, stored: &Self, moved: bool) -> Result<(), Unkept> {
+        let is_another = !self.is_by_publisher_of(stored);
         let Some(callback) = &mut self.callback else { return Ok(()) };
         if !callback.secret.as_ref().is_some_and(SigningSecret::is_kept) {
             return Ok(());
@@ -189,7 +196,7 @@ impl Body {
         let name = || "secret".to_owned();
         let known = stored.callback.as_ref().filter(|known| known.secret.is_some());
         let known = known.ok_or_else(|| Unkept::Nothing(name()))?;
-        if moved || known.url.origin() != callback.url.origin() {
+        if moved || is_another || known.url.origin() != callback.url.origin() {
             return Err(Unkept::Elsewhere(name()));
         }
         callback.secret.clone_from(&known.secret);

@@ -150,6 +150,9 @@ pub struct MessageUpdate {
     pub max_attempts: Option<Option<u16>>,
     /// New backoff; `Some(None)`: the topic's.
     pub backoff: Option<Option<Backoff>>,
+    /// The API key that changes it, by its name: a callback of another body or for another place is signed as this key's.
+    /// Empty for one without a name.
+    pub by: String,
 }
 
 /// A message.

@@ -67,6 +67,14 @@ impl Store {
             damaged: seen.damaged.clone().filter(|_| update.content.is_none()),
             ..seen.clone()
         };
+        let is_new = update.content.is_some() || update.callback.is_some();
+        if is_new && topic.name.is_callbacks() && !update.by.is_empty() {
+            body.publisher = Some(update.by.clone());
+        }
+        // What another key asks for is not signed with a secret of this one.
+        if update.callback.is_none() && !body.is_by_publisher_of(&seen) {
+            body.callback.iter_mut().for_each(|callback| callback.secret = None);
+        }
         if update.content.is_some() {
             let size = body.content.payload().len() as i64;
             self.topic_for(&topic.name, size, IfAbsent::Create(None)).await?;

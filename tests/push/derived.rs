@@ -101,11 +101,11 @@ async fn what_one_key_has_signed_is_no_use_with_the_receivers_of_another() {
         scheduled(client, &receiver.url(&path), json!({"payload": {"a": 1}})).await;
         only(&receiver.wait_at(&path).await, at);
     }
-    // Whoever changes or redrives it, it stays that of its publisher; and so is what a schedule of theirs publishes.
+    // Whoever moves or redrives it, it stays that of its publisher; and so is what a schedule of theirs publishes.
     receiver.answer_next("/dies", [Reply::status(410)]);
     let later = json!({"payload": 1, "delay_ms": 600_000});
     let id = scheduled(&shop, &receiver.url("/dies"), later).await;
-    boss.update(&id, json!({"payload": 2, "headers": {"x-a": "b"}, "delay_ms": 0}))
+    boss.update(&id, json!({"priority": 2, "headers": {"x-a": "b"}, "delay_ms": 0}))
         .await
         .expect(200);
     let dead = becomes(&boss, &id, "dead", 1).await;
@@ -135,6 +135,89 @@ async fn what_one_key_has_signed_is_no_use_with_the_receivers_of_another() {
         let more = json!({"payload": 1, forged: "billing"});
         schedule(&shop, &receiver.url("/"), more).await.refused(422).field(forged);
     }
+}
+
+#[tokio::test]
+async fn who_gives_a_callback_another_body_or_target_signs_it() {
+    let keys = [
+        ("shop", "publish:_callbacks"),
+        ("ops", "operate:_callbacks read:_callbacks"),
+        ("boss", "admin"),
+    ];
+    let server = Tenants::start(&keys, &["--signing-secret", FIRST]).await;
+    let [shop, ops, boss] = ["shop", "ops", "boss"].map(|name| server.client(name));
+    let receiver = Receiver::start().await;
+    let callback = |path: &str, more: Value| {
+        let callback = json!({"url": receiver.url(path), "timeout_ms": 9000});
+        json!({"callback": crate::facts::with(callback, more)})
+    };
+    let cases = [
+        (json!({"payload": {"pay": "mallory"}}), "ops"),
+        (json!({"payload_base64": "AA==", "content_type": "a/b"}), "ops"),
+        (callback("/2", json!({})), "ops"),
+        (callback("/3", json!({"secret": SECOND})), "own"),
+        (json!({"headers": {"x-a": "b"}, "priority": 3}), "shop"),
+        (json!({"max_attempts": 2, "ttl_ms": 600_000}), "shop"),
+    ];
+    for (at, (change, by)) in cases.into_iter().enumerate() {
+        for (secret, client) in [(None, &ops), (Some(SECOND), &ops), (None, &boss)] {
+            let path = format!("/{at}");
+            let mut more = json!({"payload": {"a": 1}, "delay_ms": 600_000});
+            secret.inspect(|secret| more["secret"] = json!(secret));
+            let id = scheduled(&shop, &receiver.url(&path), more).await;
+            let by = match (by, secret) {
+                ("own", _) | ("shop", Some(_)) => "own",
+                ("ops", _) if std::ptr::eq(client, &boss) => "boss",
+                _ => by,
+            };
+            let changed = client.update(&id, change.clone()).await.expect(200).json();
+            if by != "own" {
+                assert_eq!(changed["published_by"], by, "{changed}");
+            }
+            ops.post("/messages/run", &json!({"ids": [id]})).await.expect(200);
+            let call = receiver.wait_until("it is called", |calls| {
+                calls.iter().find(|call| call.id() == id).cloned()
+            });
+            let call = call.await;
+            let own = ["shop", "ops", "boss"].map(|name| derived(FIRST, &format!("key:{name}")));
+            let good = [("shop", &*own[0]), ("ops", &own[1]), ("boss", &own[2]), ("own", SECOND)];
+            let good: Vec<_> = good.iter().filter(|(_, it)| verified(&call, it)).collect();
+            assert_eq!(good.iter().map(|it| it.0).collect::<Vec<_>>(), [by], "{change} {call:?}");
+        }
+    }
+    // Nor is a secret taken over with its mask.
+    let more = json!({"payload": 1, "secret": SECOND, "delay_ms": 600_000});
+    let id = scheduled(&shop, &receiver.url("/3"), more).await;
+    let masked = callback("/3", json!({"secret": "***"}));
+    ops.update(&id, masked.clone()).await.problem(422, "secret_required");
+    let found = ops.get(&id).await.expect(200).json();
+    assert_eq!((&found["published_by"], &found["payload"]), (&json!("shop"), &json!(1)));
+    ops.update(&id, callback("/3", json!({"secret": SECOND}))).await.expect(200);
+    ops.update(&id, masked).await.expect(200);
+}
+
+#[tokio::test]
+async fn who_puts_a_schedule_of_callbacks_signs_what_it_publishes() {
+    let all = "publish:_callbacks configure:_callbacks operate:_callbacks";
+    let keys = [("shop", all), ("ops", all)];
+    let server = Tenants::start(&keys, &["--signing-secret", FIRST]).await;
+    let [shop, ops] = ["shop", "ops"].map(|name| server.client(name));
+    let receiver = Receiver::start().await;
+    let path = format!("/schedules/{}", topic("taken"));
+    let schedule = |secret: Option<&str>, payload: Value| {
+        let mut callback = json!({"url": receiver.url("/taken")});
+        secret.inspect(|secret| callback["secret"] = json!(secret));
+        json!({"cron": "0 0 1 1 *", "callback": callback, "message": {"payload": payload}})
+    };
+    shop.send_json("PUT", &path, &schedule(Some(SECOND), json!(1))).await.expect(201);
+    shop.send_json("PUT", &path, &schedule(Some("***"), json!(2))).await.expect(200);
+    let taken = schedule(Some("***"), json!("mallory"));
+    ops.send_json("PUT", &path, &taken).await.problem(422, "secret_required");
+    ops.send_json("PUT", &path, &schedule(None, json!(3))).await.expect(200);
+    shop.post(&format!("{path}/trigger"), &json!({})).await.expect(200);
+    let call = receiver.wait_at("/taken").await;
+    assert!(verified(&call, &derived(FIRST, "key:ops")), "{call:?}");
+    assert!(!verified(&call, &derived(FIRST, "key:shop")) && !verified(&call, SECOND), "{call:?}");
 }
 
 #[tokio::test]
