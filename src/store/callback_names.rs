@@ -3,15 +3,10 @@
 
 use super::{
     Store,
-    batch::Command,
     partition::Partition,
     types::{MessageRef, MessageSnapshot, NewMessage},
 };
-use crate::{
-    error::Error,
-    model::{MessageId, TopicName},
-};
-use deadpool_redis::redis::Value;
+use crate::{error::Error, model::TopicName};
 
 /// Begins a name that belongs to an API key, and separates it from that key's name.
 const MARK: char = '\0';
@@ -82,15 +77,10 @@ impl Store {
         let Some(topic) = self.registry.find(&TopicName::callbacks()).await? else {
             return Ok(false);
         };
-        let partition = Partition::first(topic);
-        let look = Command::new("HGET").arg(&partition.keys.idem).arg(key);
-        let Value::BulkString(found) = self.lanes.command(look).await? else { return Ok(false) };
-        // `until,fingerprint,state,due,member`, whose member may have any bytes.
-        let mut parts = found.splitn(5, |byte| *byte == b',').skip(1);
-        let asked = parts.next().is_some_and(|it| it == format!("{fingerprint:016x}").as_bytes());
-        let member = parts.nth(2).and_then(|member| member.try_into().ok());
-        let Some(member) = member.filter(|_| asked) else { return Ok(false) };
-        let id = MessageId::from_member(&member, partition.route);
+        let first = self.first_answer(&Partition::first(topic), key.as_bytes()).await?;
+        let Some((_, _, id)) = first.filter(|(_, asked, _)| *asked == fingerprint) else {
+            return Ok(false);
+        };
         match self.get(&MessageRef::Id(id)).await {
             Ok((_, found)) => Ok(may_be_of(&found, publisher)),
             Err(Error::MessageNotFound) => Ok(true),

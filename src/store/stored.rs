@@ -1,4 +1,4 @@
-//! How much lies in topics, for the quotas of API keys.
+//! How much lies in topics, and what would be stored there again, for the quotas of API keys.
 
 use super::{
     Store,
@@ -6,8 +6,12 @@ use super::{
     partition::Partition,
     reply::{Fields, int},
     scripts,
+    types::{MessageRef, NewMessage, OnDuplicate},
 };
-use crate::{error::Error, model::TopicName};
+use crate::{
+    error::Error,
+    model::{MessageId, Millis, TopicName},
+};
 use deadpool_redis::redis::Value;
 use futures_util::{StreamExt, TryStreamExt, future::try_join_all, stream};
 
@@ -80,6 +84,48 @@ impl Store {
             Ok::<_, Error>((found.int()?, found.int()?.max(0)))
         };
         try_join_all(topic.all().map(look)).await
+    }
+
+    /// Does what is there answer for this message, so that it is not stored?
+    ///
+    /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn is_answered(&self, name: &TopicName, message: &NewMessage) -> Result<bool, Error> {
+        let options = &message.options;
+        if let Some(idempotency) = &options.idempotency
+            && let Some(topic) = self.registry.find(name).await?
+        {
+            let partition = Partition::for_new(topic, options);
+            let first = self.first_answer(&partition, &idempotency.key).await?;
+            if first.is_some_and(|(until, ..)| until > self.now()) {
+                return Ok(true);
+            }
+        }
+        let key = options.key.as_ref().filter(|key| key.on_duplicate != OnDuplicate::Replace);
+        let Some(key) = key else { return Ok(false) };
+        match self.get(&MessageRef::Key(name.clone(), key.name.clone())).await {
+            Ok(_) => Ok(true),
+            Err(Error::MessageNotFound | Error::TopicNotFound) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What an idempotency key of this partition came to: until when it answers, for which request, with which message.
+    pub(super) async fn first_answer(
+        &self,
+        partition: &Partition,
+        key: &[u8],
+    ) -> Result<Option<(Millis, u64, MessageId)>, Error> {
+        let look = Command::new("HGET").arg(&partition.keys.idem).arg(key);
+        let Value::BulkString(found) = self.lanes.command(look).await? else { return Ok(None) };
+        // `until,fingerprint,state,due,member`, whose member may have any bytes.
+        let parts: Vec<_> = found.splitn(5, |byte| *byte == b',').collect();
+        let [until, asked, .., member] = parts[..] else { return Ok(None) };
+        let text = |part| str::from_utf8(part).unwrap_or_default();
+        let asked = u64::from_str_radix(text(asked), 16).ok();
+        let answer = text(until).parse().ok().zip(asked).zip(member.try_into().ok());
+        Ok(answer.map(|((until, asked), member)| {
+            (until, asked, MessageId::from_member(&member, partition.route))
+        }))
     }
 
     /// How many topics each of these keys has made that are there.

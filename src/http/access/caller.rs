@@ -5,7 +5,7 @@ use super::{
     audit::Facts,
     key_file::Digest,
     keys::Key,
-    room::{NoRoom, Publishing},
+    room::{Full, Publishing},
     rules::Need,
     scopes::Verb,
 };
@@ -128,36 +128,55 @@ impl Caller {
     /// Takes what these messages need of what the key may publish now, and of what it may store. To be kept until they are
     /// published.
     ///
-    /// Errors: 429 `rate_limited`, `too_many_messages`, `too_many_bytes`; `RedisUnavailable`, `OutcomeUnknown`.
+    /// Errors: 429 `rate_limited`, `too_many_messages`, `too_many_bytes`.
     pub async fn spend(
         &self,
         store: &Store,
         topic: &TopicName,
         messages: &[NewMessage],
-    ) -> Result<Option<Publishing<'_>>, Problem> {
+    ) -> Result<Option<Publishing>, Problem> {
         self.spend_rate(messages.len())?;
         let Some(room) = self.key.room.as_ref().filter(|_| !topic.is_callbacks()) else {
             return Ok(None);
         };
-        let bytes = |message: &NewMessage| message.body.encode().len() as i64 - 1;
         let with_bytes = room.most[1].is_some();
-        let bytes = if with_bytes { messages.iter().map(bytes).sum() } else { 0 };
-        let ranges = self.key.entry.scopes.ranges(Verb::Publish, "");
-        let taken = room.take([messages.len() as i64, bytes], store.stored(&ranges, with_bytes));
+        let bytes = |message: &NewMessage| match with_bytes {
+            true => message.body.encode().len() as i64 - 1,
+            false => 0,
+        };
+        let wanted = |new: &[&NewMessage]| [new.len() as i64, new.iter().copied().map(bytes).sum()];
+        let count = || {
+            let (store, key) = (store.clone(), self.key.clone());
+            let ranges = key.entry.scopes.ranges(Verb::Publish, "");
+            async move { store.stored(&ranges, with_bytes).await }
+        };
+        let mut new: Vec<_> = messages.iter().collect();
         // Seldom needed, and large.
-        Box::pin(taken).await.map(Some).map_err(|refused| match refused {
-            NoRoom::Failed(error) => error.into(),
-            NoRoom::Full(of, stored) => {
-                let (code, word) = [
-                    (Code::TooManyMessages, "messages"),
-                    (Code::TooManyBytes, "bytes"),
-                ][of];
-                let (name, most) = (self.name(), room.most[of].unwrap_or_default());
-                let detail = format!(
-                    "the topics that the key {name} may publish to hold {stored} {word}, and it may store {most}"
-                );
-                Problem::new(code, detail).retry_after(1)
+        let mut taken = Box::pin(room.take(wanted(&new), count)).await;
+        if taken.is_err() {
+            // What is there answers for a repeat, which stores nothing.
+            let looks = messages.iter().map(|message| store.is_answered(topic, message));
+            let answered = Box::pin(join_all(looks)).await;
+            let looked = messages.iter().zip(answered);
+            new = looked
+                .filter(|(_, is)| !is.as_ref().is_ok_and(|is| *is))
+                .map(|(it, _)| it)
+                .collect();
+            if new.is_empty() {
+                return Ok(None);
             }
+            if new.len() < messages.len() {
+                taken = Box::pin(room.take(wanted(&new), count)).await;
+            }
+        }
+        taken.map(Some).map_err(|Full { of, held, .. }| {
+            let all = [(Code::TooManyMessages, "messages"), (Code::TooManyBytes, "bytes")];
+            let (name, most, (code, word)) =
+                (self.name(), room.most[of].unwrap_or_default(), all[of]);
+            let detail = format!(
+                "the topics that the key {name} may publish to hold {held} {word}, and it may store {most}"
+            );
+            Problem::new(code, detail).retry_after(1)
         })
     }
 

@@ -44,7 +44,7 @@ pub struct Key {
     /// How many topics it may make, if that is limited.
     pub maker: Option<Maker>,
     /// What it may store, if that is limited.
-    pub room: Option<Room>,
+    pub room: Option<Arc<Room>>,
     /// Told when it is not let in any more, or may do something else.
     pub revoked: CancellationToken,
 }

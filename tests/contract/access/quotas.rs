@@ -203,3 +203,89 @@ async fn a_key_stores_as_many_bytes_as_its_line_says() {
         .await
         .problem(429, "too_many_bytes");
 }
+
+#[tokio::test]
+async fn instances_share_what_is_left_where_many_partitions_make_counts_rare() {
+    let mine = topic("wide");
+    let mut file = KeyFile::new();
+    file.add(&mine, &[&format!("publish:{mine}"), "messages=2000"]);
+    file.add("ops", &["admin"]);
+    let all = [file.start().await, file.start().await, file.start().await];
+    let ops = file.client(&all[0], "ops");
+    ops.configure(&mine, json!({"partitions": 256})).await;
+    let publish = async |client: Client, each: usize| {
+        while client.publish_batch(&mine, &payloads(each)).await.status == 200 {}
+    };
+    let clients = all.iter().flat_map(|dueq| [1, 1, 1, 2].map(|each| (dueq, each)));
+    let clients = clients.map(|(dueq, each)| publish(file.client(dueq, &mine), each));
+    futures_util::future::join_all(clients).await;
+    let stored = listed(&ops, &mine).await["messages"].as_i64().unwrap();
+    assert!((1980..=2020).contains(&stored), "{stored}");
+}
+
+#[tokio::test]
+async fn a_repeat_is_answered_where_the_quota_is_full() {
+    for partitions in [1, 4] {
+        let mine = topic("repeat");
+        let fifo = format!("{mine}.fifo");
+        let mut file = KeyFile::new();
+        file.add(&mine, &[&format!("publish:{mine}*"), "operate:*", "messages=4"]);
+        file.add("ops", &["admin"]);
+        let dueq = file.start().await;
+        let (key, ops) = (file.client(&dueq, &mine), file.client(&dueq, "ops"));
+        ops.configure(&mine, json!({"partitions": partitions})).await;
+        let sqs = async |client: &Client, action: &str, body: Value| {
+            let target = format!("AmazonSQS.{action}");
+            let kind = ("content-type", "application/x-amz-json-1.0");
+            let body = Some(body.to_string().into_bytes());
+            client.send("POST", "/sqs", &[("x-amz-target", &target), kind], body).await
+        };
+        let queue = json!({"QueueName": fifo, "Attributes": {"FifoQueue": "true"}});
+        sqs(&ops, "CreateQueue", queue).await.expect(200);
+        let send = |id: &str| {
+            json!({"QueueUrl": format!("http://x/sqs/{fifo}"), "MessageBody": "x",
+                "MessageGroupId": "g", "MessageDeduplicationId": id})
+        };
+        let once = json!({"payload": 1, "idempotency_key": "once"});
+        let named = json!({"payload": 2, "key": "named"});
+        let first = key.publish(&mine, once.clone()).await.expect(201).text("id");
+        let second = key.publish(&mine, named.clone()).await.expect(201).text("id");
+        key.publish(&mine, json!({"payload": 3})).await.expect(201);
+        let sent = sqs(&key, "SendMessage", send("d")).await.expect(200).json();
+        let refused = |answer: Answer| answer.problem(429, "too_many_messages");
+        for new in [
+            json!({"payload": 1}),
+            json!({"payload": 1, "idempotency_key": "other"}),
+            json!({"payload": 1, "key": "other"}),
+            json!({"payload": 1, "key": "named", "on_duplicate": "replace"}),
+        ] {
+            refused(key.publish(&mine, new).await);
+        }
+        // What is there answers, whatever became of it.
+        let again = key.publish(&mine, once.clone()).await.expect(200).json();
+        assert_eq!((&again["id"], &again["duplicate"]), (&json!(first), &json!(true)));
+        let by_header = key.publish_with_header(&mine, "once", json!({"payload": 1})).await;
+        assert_eq!(by_header.expect(200).text("id"), first);
+        let other = json!({"payload": 9, "idempotency_key": "once"});
+        key.publish(&mine, other).await.problem(422, "idempotency_key_reused");
+        assert_eq!(key.publish(&mine, named.clone()).await.expect(200).text("id"), second);
+        let reject = json!({"payload": 2, "key": "named", "on_duplicate": "reject"});
+        key.publish(&mine, reject).await.problem(409, "duplicate_key");
+        let again = sqs(&key, "SendMessage", send("d")).await.expect(200).json();
+        assert_eq!(again["MessageId"], sent["MessageId"]);
+        let both = key.publish_batch(&mine, &[once.clone(), named.clone()]).await;
+        let both = both.expect(200).json();
+        let ids = [&both["results"][0], &both["results"][1]].map(|it| &it["message"]["id"]);
+        assert_eq!(ids, [&json!(first), &json!(second)]);
+        refused(key.publish_batch(&mine, &[once.clone(), json!({"payload": 7})]).await);
+        // A repeat takes nothing of the room of what is new.
+        ops.delete_by_key(&mine, "named", "").await.expect(204);
+        let mixed = [once.clone(), json!({"payload": 7})];
+        eventually("room for one", || async {
+            (key.publish_batch(&mine, &mixed).await.status == 200).then_some(())
+        })
+        .await;
+        refused(key.publish(&mine, json!({"payload": 8})).await);
+        assert_eq!(key.publish(&mine, once).await.expect(200).text("id"), first);
+    }
+}
