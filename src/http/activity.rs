@@ -4,12 +4,12 @@ use super::access::network;
 use std::{
     net::IpAddr,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
-use tokio::sync::Notify;
+use tokio::{sync::Notify, task::AbortHandle};
 
 /// A connection with a request in progress is closed after those without one. Once it has made no progress for this long,
 /// it counts as one without.
@@ -43,6 +43,8 @@ pub(super) struct Activity {
     source: Mutex<Option<IpAddr>>,
     /// How many connections begin.
     beginning: Arc<AtomicUsize>,
+    /// What serves it, once that has begun.
+    pub task: OnceLock<AbortHandle>,
 }
 
 impl Activity {
@@ -60,7 +62,13 @@ impl Activity {
             requests: AtomicU64::new(0),
             source: Mutex::new(source.map(network)),
             beginning,
+            task: OnceLock::new(),
         }
+    }
+
+    /// Closes the connection.
+    pub fn close(&self) {
+        self.task.get().inspect(|task| task.abort());
     }
 
     /// Records that requests may come.

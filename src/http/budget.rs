@@ -5,6 +5,7 @@
 
 use super::{
     guard::NO_OPERATION,
+    heads::Heads,
     problem::{Code, Problem},
 };
 use crate::seeded;
@@ -18,7 +19,7 @@ use http_body_util::BodyExt;
 use std::{
     pin::Pin,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     task::{Context, Poll, ready},
@@ -44,8 +45,7 @@ const NEVER_REFUSED: &str = "getMetrics";
 pub struct Budget {
     pub(super) total: usize,
     pub(super) used: AtomicUsize,
-    /// Of those, the bytes of strangers' heads.
-    pub(super) heads: AtomicUsize,
+    pub(super) heads: Mutex<Heads>,
 }
 
 /// One request's share of the budget, released when dropped.
@@ -57,7 +57,7 @@ pub(super) struct Hold {
 impl Budget {
     /// Creates a budget of `total` bytes.
     pub fn new(total: usize) -> Arc<Self> {
-        Arc::new(Self { total, used: AtomicUsize::new(0), heads: AtomicUsize::new(0) })
+        Arc::new(Self { total, used: AtomicUsize::new(0), heads: Mutex::default() })
     }
 
     /// The most that a single body can hold.
@@ -106,7 +106,8 @@ impl Drop for Hold {
     }
 }
 
-fn overloaded() -> Problem {
+/// The refusal of what finds no room.
+pub(super) fn overloaded() -> Problem {
     let detail = "requests and answers in flight use all the memory they may; nothing happened";
     Problem::new(Code::Overloaded, detail).retry_after(1)
 }

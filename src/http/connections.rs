@@ -16,7 +16,7 @@ use std::{
     },
     time::Duration,
 };
-use tokio::{runtime::Handle, sync::Notify, task::AbortHandle, time::timeout};
+use tokio::{runtime::Handle, sync::Notify, time::timeout};
 
 /// A client that connected or was answered this recently is not closed: it may still send its next request.
 const MIN_IDLE_MS: u64 = 1_000;
@@ -74,7 +74,7 @@ struct Open {
     of_thread: Vec<usize>,
     /// How many it served at most since half of them have left.
     peaks: Vec<usize>,
-    connections: HashMap<u64, (Arc<Activity>, AbortHandle)>,
+    connections: HashMap<u64, Arc<Activity>>,
 }
 
 impl Connections {
@@ -113,7 +113,8 @@ impl Connections {
             let _slot = slot;
             served.await;
         });
-        open.connections.insert(number, (activity, task.abort_handle()));
+        let _ = activity.task.set(task.abort_handle());
+        open.connections.insert(number, activity);
         self.gauge.inc();
     }
 
@@ -145,29 +146,28 @@ impl Connections {
         let is_of_crowd = |activity: &Activity| crowd.is_some() && activity.source() == crowd;
         let connections = || {
             let all = open.connections.values();
-            all.filter(|(activity, _)| !too_many_begin || activity.begins())
+            all.filter(|activity| !too_many_begin || activity.begins())
         };
-        let mut idle: Vec<_> = connections()
-            .filter_map(|(activity, task)| Some((activity.idle_ms()?, activity, task)))
-            .collect();
+        let mut idle: Vec<_> =
+            connections().filter_map(|activity| Some((activity.idle_ms()?, activity))).collect();
         if idle.is_empty() {
             let polls =
-                connections().filter_map(|(activity, _)| Some((activity.polling_ms()?, activity)));
+                connections().filter_map(|activity| Some((activity.polling_ms()?, activity)));
             let oldest = |(ms, activity): &(u64, &Arc<Activity>)| (is_of_crowd(activity), *ms);
             if let Some((_, activity)) = polls.max_by_key(oldest) {
                 activity.end_poll();
             }
         }
         // Clients that were let in are spared while there are strangers…
-        if idle.iter().any(|(ms, activity, _)| !activity.is_of_good_client(*ms)) {
-            idle.retain(|(ms, activity, _)| !activity.is_of_good_client(*ms));
+        if idle.iter().any(|(ms, activity)| !activity.is_of_good_client(*ms)) {
+            idle.retain(|(ms, activity)| !activity.is_of_good_client(*ms));
         }
         // …and requests in progress while there are other connections, even if those are too recent to close.
-        let others = idle.iter().any(|(ms, activity, _)| !activity.is_in_progress(*ms));
-        idle.retain(|(ms, activity, _)| !(others && activity.is_in_progress(*ms)));
-        let crowded = idle.iter().filter(|(_, activity, _)| is_of_crowd(activity)).count();
+        let others = idle.iter().any(|(ms, activity)| !activity.is_in_progress(*ms));
+        idle.retain(|(ms, activity)| !(others && activity.is_in_progress(*ms)));
+        let crowded = idle.iter().filter(|(_, activity)| is_of_crowd(activity)).count();
         let min_idle_ms = if (1..idle.len()).contains(&crowded) {
-            idle.retain(|(_, activity, _)| is_of_crowd(activity));
+            idle.retain(|(_, activity)| is_of_crowd(activity));
             MIN_CROWD_IDLE_MS
         } else {
             MIN_IDLE_MS
@@ -177,7 +177,7 @@ impl Connections {
         if idle.len() > count {
             idle.select_nth_unstable_by_key(count, |(ms, ..)| Reverse(*ms));
         }
-        idle.iter().take(count).for_each(|(.., task)| task.abort());
+        idle.iter().take(count).for_each(|(_, activity)| activity.close());
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
@@ -190,7 +190,7 @@ impl Open {
     /// The address with the most connections, if it has more than `share`.
     fn crowd(&self, share: usize) -> Option<IpAddr> {
         let mut counts: HashMap<IpAddr, usize> = HashMap::new();
-        for source in self.connections.values().filter_map(|(activity, _)| activity.source()) {
+        for source in self.connections.values().filter_map(|activity| activity.source()) {
             *counts.entry(source).or_default() += 1;
         }
         let most = counts.into_iter().max_by_key(|(_, count)| *count);

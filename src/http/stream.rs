@@ -3,7 +3,7 @@
 
 use super::{
     activity::Activity,
-    budget::Budget,
+    budget::{Budget, overloaded},
     departure::Departure,
     handshake::{Transport, tcp, tcp_mut},
     heads::HeadHold,
@@ -49,6 +49,8 @@ pub(super) struct Stream {
     requests: u64,
     budget: Arc<Budget>,
     hold: Option<HeadHold>,
+    /// There was no room for the head.
+    refused: bool,
     /// Set while the client does not read.
     stalled: Option<StalledWrite>,
     /// Set while the client may still send the rest of a refused request.
@@ -74,6 +76,7 @@ impl Stream {
             requests: 0,
             budget,
             hold: None,
+            refused: false,
             stalled: None,
             lingering: None,
             departure: Departure::default(),
@@ -88,25 +91,27 @@ impl Stream {
         }
     }
 
-    /// Counts a head longer than one read until the next one begins: hyper keeps it as long as the request. Errors: the budget
-    /// has no room for it, and the connection is closed.
-    fn count_head(&mut self, bytes: usize) -> io::Result<()> {
+    /// Counts a head longer than one read until the next one begins: hyper keeps it as long as the request. Where the budget has
+    /// no room for it, it becomes one that hyper refuses.
+    fn count_head(&mut self, before: usize, buf: &mut ReadBuf<'_>) {
         if !self.activity.awaits_head() {
-            return Ok(());
+            return;
         }
         let requests = self.activity.requests();
         if self.requests != requests {
             (self.requests, self.head, self.hold) = (requests, 0, None);
         }
-        self.head += bytes;
+        self.head += buf.filled().len() - before;
         if self.head <= MAX_READ as usize {
-            return Ok(());
+            return;
         }
         let hold = self.hold.get_or_insert_with(|| HeadHold::new(&self.budget));
         // The buffer doubles.
-        match hold.grow_to(2 * self.head, self.activity.is_known()) {
-            true => Ok(()),
-            false => Err(io::ErrorKind::OutOfMemory.into()),
+        if !hold.grow_to(2 * self.head, &self.activity) {
+            self.refused = true;
+            // No place of a head may have the first of these bytes, and at the others hyper looks at it.
+            buf.set_filled(before);
+            buf.put_slice(&b"\0\n\n"[..buf.remaining().min(3)]);
         }
     }
 
@@ -146,8 +151,8 @@ impl Stream {
 }
 
 /// What a client gets in place of an answer that hyper makes itself, since the request's head is no HTTP; `None` for the
-/// answers of routes, which have a type or the request's id.
-fn refusal_for(head: &[u8]) -> Option<Vec<u8>> {
+/// answers of routes, which have a type or the request's id. `is_overload`: there was no room for the head.
+fn refusal_for(head: &[u8], is_overload: bool) -> Option<Vec<u8>> {
     if head.len() >= 256 || !head.starts_with(b"HTTP/1.1 4") || !head.ends_with(b"\r\n\r\n") {
         return None;
     }
@@ -156,14 +161,18 @@ fn refusal_for(head: &[u8]) -> Option<Vec<u8>> {
         return None;
     }
     let status = StatusCode::from_bytes(head.get(9..12)?).ok()?;
-    let (problem, id) = (Problem::of_status(status), random_name().ok()?);
+    let (status, problem, retry) = match is_overload {
+        true => (StatusCode::SERVICE_UNAVAILABLE, overloaded(), "retry-after: 1\r\n"),
+        false => (status, Problem::of_status(status), ""),
+    };
+    let id = random_name().ok()?;
     let body = problem.body(&id);
     let code = body.code.clone();
     let body = json_line(&body).ok()?;
     let head = format!(
         "HTTP/1.1 {status}\r\ncontent-type: application/problem+json\r\ncontent-length: {}\r\nx-request-id: {id}\r\n\
             link: </guide/errors/{code}>; rel=help\r\nx-content-type-options: nosniff\r\ncross-origin-resource-policy: same-origin\r\nx-frame-options: DENY\r\n\
-            connection: close\r\n\r\n",
+            {retry}connection: close\r\n\r\n",
         body.len()
     );
     Some([head.into_bytes(), body].concat())
@@ -181,7 +190,7 @@ impl AsyncRead for Stream {
         let read = Pin::new(&mut self.transport).poll_read(cx, buf);
         let bytes = buf.filled().len() - before;
         self.record_progress(bytes);
-        self.count_head(bytes)?;
+        self.count_head(before, buf);
         read
     }
 }
@@ -193,7 +202,7 @@ impl AsyncWrite for Stream {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         // It fits into the send buffer, as nothing else is in it.
-        let written = match refusal_for(bytes) {
+        let written = match refusal_for(bytes, self.refused) {
             Some(refusal) => {
                 Pin::new(self.transport.get_mut()).poll_write(cx, &refusal).map_ok(|_| bytes.len())
             }
@@ -239,7 +248,7 @@ impl AsyncWrite for Stream {
             Poll::Pending => return self.check_stalled(cx),
             Poll::Ready(shut) => shut?,
         }
-        if self.lingering.is_none() && !self.activity.body_unread(LINGER_TIMEOUT) {
+        if self.lingering.is_none() && !self.refused && !self.activity.body_unread(LINGER_TIMEOUT) {
             return Poll::Ready(Ok(()));
         }
         let end = self.lingering.get_or_insert_with(|| Box::pin(sleep(LINGER_TIMEOUT)));
