@@ -164,6 +164,9 @@ pub async fn put_schedule(
     caller: Caller,
     JsonBody(request, _): JsonBody<PutScheduleRequest>,
 ) -> Result<Response, Problem> {
+    if let Some(reason) = name.unfit() {
+        return Err(Problem::new(Code::InvalidScheduleName, reason));
+    }
     let mut spec = request.into_spec(state.store.now(), &state.store.zones())?;
     caller.check_topic(&spec.topic)?;
     spec.maker = caller.maker().cloned();
@@ -213,6 +216,16 @@ pub async fn delete_schedule(
     check_schedule(&state, &caller, &name).await?;
     state.store.delete_schedule(&name).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Deletes the schedule that an earlier version may have made under the name of the route of previews.
+pub async fn delete_preview(
+    state: State<AppState>,
+    caller: Caller,
+    query: NoQuery,
+) -> Result<StatusCode, Problem> {
+    let name = ScheduleName::parse("preview").map_err(|_| Error::Internal)?;
+    delete_schedule(state, SchedulePath(name), caller, query).await
 }
 
 /// Pause a schedule.

@@ -40,6 +40,12 @@ impl ScheduleName {
         name.map(Self).ok_or(InvalidScheduleName)
     }
 
+    /// Why no schedule may be made under this name, where none may.
+    pub fn unfit(&self) -> Option<&'static str> {
+        let is_route = self.as_str() == "preview";
+        is_route.then_some("no schedule can be called `preview`, the route of previews")
+    }
+
     /// The name as text.
     pub fn as_str(&self) -> &str {
         self.0.as_str()

@@ -254,6 +254,8 @@ async fn what_is_no_whole_dump_is_refused_before_anything_is_written() {
     for n in 0..3 {
         there.client().published("orders", json!({"payload": n})).await;
     }
+    let daily = json!({"cron": "0 9 * * *", "topic": "orders", "message": {"payload": 1}});
+    there.client().send_json("PUT", "/schedules/daily", &daily).await.expect(201);
     let (dir, other) = (temp_dir("bad"), Redis::start().await);
     let text = fs::read_to_string(dump(&redis, &dir).await).unwrap();
     let bad = dir.join("bad.ndjson");
@@ -278,6 +280,10 @@ async fn what_is_no_whole_dump_is_refused_before_anything_is_written() {
             "line 1: the dump has format 2, as dueq".to_owned(),
         ),
         (format!("{text}{text}"), format!("line {}: something follows the last line", lines + 1)),
+        (
+            text.replacen("\"name\":\"daily\"", "\"name\":\"preview\"", 1),
+            format!("line {}: no schedule can be called `preview`", 2 + 1),
+        ),
     ] {
         fs::write(&bad, bad_text).unwrap();
         let refused = dueq(&["load", bad.to_str().unwrap(), "--redis-url", &other.url()]).await;

@@ -118,13 +118,39 @@ async fn a_preview_is_bounded_and_strict() {
 }
 
 #[tokio::test]
-async fn no_schedule_can_be_called_preview_but_one_of_before_can_be_reached() {
-    let client = client().await;
+async fn no_schedule_can_be_called_preview_but_one_of_before_is_warned_of_and_can_be_deleted() {
+    let redis = Redis::start().await;
+    let dueq = Dueq::on(&redis).start().await;
+    let client = dueq.client();
     let schedule = with(&json!({"every_ms": 3_600_000}));
     client.put_schedule("preview", &schedule).await.refused(405);
-    let name = "%70review";
-    client.put_schedule(name, &schedule).await.check();
-    assert_eq!(client.schedule(name).await["name"], "preview");
+    let refused = client.put_schedule("%70review", &schedule).await;
+    refused.problem(400, "invalid_schedule_name");
+    client.delete_schedule("preview").await.problem(404, "schedule_not_found");
+    assert!(!dueq.log().contains("called `preview`"), "{}", dueq.log());
+    // As an earlier version stored it.
+    client.put_schedule("other", &schedule).await.expect(201);
+    for part in ["entries", "states"] {
+        let key = format!("dueq:{{schedules}}:{part}");
+        let stored: String = redis.command(&["HGET", &key, "other"]).await;
+        redis.command::<i64>(&["HSET", &key, "preview", &stored]).await;
+    }
+    for part in ["index", "due"] {
+        let key = format!("dueq:{{schedules}}:{part}");
+        let score: String = redis.command(&["ZSCORE", &key, "other"]).await;
+        redis.command::<i64>(&["ZADD", &key, &score, "preview"]).await;
+    }
+    let later = Dueq::on(&redis).start().await;
+    eventually("a warning", || async {
+        later.log().contains("a schedule is called `preview`").then_some(())
+    })
+    .await;
+    assert_eq!(client.schedule("%70review").await["name"], "preview");
     client.post(&format!("{}/pause", path("preview")), &json!({})).await.expect(200);
-    client.delete_schedule(name).await.expect(204);
+    client.delete_schedule("preview?x=1").await.refused(422).field("x");
+    client.delete_schedule("preview").await.expect(204);
+    client.delete_schedule("preview").await.problem(404, "schedule_not_found");
+    client.get_path("/schedules/%70review").await.problem(404, "schedule_not_found");
+    client.schedule("other").await;
+    client.get_path("/schedules/preview?every_ms=1000").await.expect(200);
 }
