@@ -1,6 +1,7 @@
 //! What every answer says to the pages of other sites, also where the request is no HTTP.
 
 use crate::harness::*;
+use crate::tls::started;
 
 #[tokio::test]
 async fn no_answer_can_be_framed_or_embedded_by_another_site() {
@@ -35,5 +36,16 @@ async fn what_is_no_http_is_refused_as_a_problem() {
         let kind = answer.headers.get("content-type").and_then(|value| value.to_str().ok());
         assert_eq!(kind, Some("application/problem+json"), "{head:?}: {answer}");
         assert_eq!(answer.json()["status"], 400, "{head:?}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn answers_by_tls_have_browsers_stay_with_it_and_others_do_not() {
+    let (dueq, client) = started(&[]).await;
+    for path in ["/healthz", "/topics", "/nowhere", "/ui", "/guide/nowhere", "/openapi.json"] {
+        let answer = Wire::get_tls(dueq.addr(), &client, path).await.unwrap();
+        assert_eq!(answer.header("strict-transport-security"), "max-age=31536000", "{path}");
+        let plain = shared().await.dueq.client().get_path(path).await;
+        assert!(plain.headers.get("strict-transport-security").is_none(), "{path}");
     }
 }

@@ -52,3 +52,15 @@ async fn a_certificate_is_warned_of_before_and_after_its_end_until_it_is_renewed
     .await;
     assert_eq!(warned(&dueq, said), 1, "{}", dueq.log());
 }
+
+#[tokio::test]
+async fn a_certificate_that_is_an_authoritys_is_warned_of() {
+    let authority = Authority::new();
+    let identity = authority.sign("dueq", &["localhost"]);
+    let dueq = serving(&shared().await.redis, &authority, &identity).start().await;
+    let words = "is an authority's, which dueq and other clients refuse: make the server's with \
+        -addext basicConstraints=critical,CA:FALSE";
+    assert_eq!(warned(&dueq, words), 0, "{}", dueq.log());
+    authority.serve_itself(&identity);
+    eventually("a warning", || async { (warned(&dueq, words) == 1).then_some(()) }).await;
+}
