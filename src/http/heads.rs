@@ -22,10 +22,8 @@ pub(super) struct Heads {
 }
 
 impl Heads {
-    fn take(&mut self, number: u64) -> usize {
-        let bytes = self.each.remove(&number).map_or(0, |(bytes, _)| bytes);
-        self.bytes -= bytes;
-        bytes
+    fn take(&mut self, number: u64) {
+        self.bytes -= self.each.remove(&number).map_or(0, |(bytes, _)| bytes);
     }
 }
 
@@ -53,25 +51,14 @@ impl HeadHold {
         let Self(Hold { budget, bytes: held }, number) = self;
         let mut heads = lock(budget);
         heads.take(*number);
-        // What those that are closed still hold for a moment.
-        let mut closing = 0;
-        let room = |heads: &Heads, closing| {
-            let used = budget.used.load(Ordering::Relaxed) + bytes.saturating_sub(*held);
-            heads.bytes + bytes <= budget.total / HEADS_DIVISOR
-                && used <= budget.largest() + closing
-        };
-        // Or else to close them is of no use.
-        if bytes > budget.total / HEADS_DIVISOR || !room(&Heads::default(), heads.bytes) {
-            return false;
-        }
-        while !room(&heads, closing) {
-            let Some((oldest, (_, other))) = heads.each.first_key_value() else { return false };
-            let (oldest, other) = (*oldest, other.clone());
-            let bytes = heads.take(oldest);
-            // Some have been let in since.
+        let mut used = budget.used.load(Ordering::Relaxed) + bytes.saturating_sub(*held);
+        while heads.bytes + bytes > budget.total / HEADS_DIVISOR || used > budget.largest() {
+            let Some((_, (bytes, other))) = heads.each.pop_first() else { return false };
+            heads.bytes -= bytes;
+            // Some have been let in since. What the others hold is free in a moment.
             if !other.is_known() {
                 other.close();
-                closing += bytes;
+                used = used.saturating_sub(bytes);
             }
         }
         heads.bytes += bytes;
@@ -113,7 +100,7 @@ mod tests {
         assert!(third.grow_to(1 << 18, &its), "the first makes room");
         assert_eq!(counted(&budget).1, (1 << 19) + (1 << 18));
         assert!(!head().grow_to((1 << 20) + 1, &its), "all of them would be too little");
-        assert_eq!(counted(&budget).1, (1 << 19) + (1 << 18));
+        assert_eq!(counted(&budget).1, 0);
         drop((first, second, third));
         let mut large = budget.hold();
         large.grow_to(7 << 20).unwrap();

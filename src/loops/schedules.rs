@@ -41,7 +41,12 @@ pub async fn tick_schedules(store: Store, traces: Option<Traces>) -> Infallible 
     // Also the first tick is made where it belongs.
     let mut revising = Revising::new(&store);
     revising.look(&store, false).await;
-    warn_of_preview(&store).await;
+    if let Ok(name) = ScheduleName::parse("preview")
+        && store.get_schedule(&name).await.is_ok()
+    {
+        // An earlier version let it be made.
+        tracing::warn!("a schedule is called `preview`: see /guide/upgrade");
+    }
     under_way.spawn(revising.keep(store.clone()));
     loop {
         while under_way.try_join_next().is_some() {}
@@ -64,17 +69,6 @@ pub async fn tick_schedules(store: Store, traces: Option<Traces>) -> Infallible 
             }
             Err(_) => sleep(RETRY_INTERVAL).await,
         }
-    }
-}
-
-/// Warns of a schedule that an earlier version let be made under the name of a route.
-async fn warn_of_preview(store: &Store) {
-    if let Ok(name) = ScheduleName::parse("preview")
-        && store.get_schedule(&name).await.is_ok()
-    {
-        tracing::warn!(
-            "a schedule is called `preview`, which is the route of previews: put it under another name, and then DELETE /schedules/preview"
-        );
     }
 }
 

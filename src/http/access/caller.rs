@@ -150,24 +150,16 @@ impl Caller {
             let ranges = key.entry.scopes.ranges(Verb::Publish, "");
             async move { store.stored(&ranges, with_bytes).await }
         };
-        let mut new: Vec<_> = messages.iter().collect();
+        let all: Vec<_> = messages.iter().collect();
         // Seldom needed, and large.
-        let mut taken = Box::pin(room.take(wanted(&new), count)).await;
+        let mut taken = Box::pin(room.take(wanted(&all), count)).await;
         if taken.is_err() {
             // What is there answers for a repeat, which stores nothing.
-            let looks = messages.iter().map(|message| store.is_answered(topic, message));
+            let looks = all.iter().map(|message| store.is_answered(topic, message));
             let answered = Box::pin(join_all(looks)).await;
-            let looked = messages.iter().zip(answered);
-            new = looked
-                .filter(|(_, is)| !is.as_ref().is_ok_and(|is| *is))
-                .map(|(it, _)| it)
-                .collect();
-            if new.is_empty() {
-                return Ok(None);
-            }
-            if new.len() < messages.len() {
-                taken = Box::pin(room.take(wanted(&new), count)).await;
-            }
+            let new = all.into_iter().zip(answered).filter(|(_, is)| !matches!(is, Ok(true)));
+            let new: Vec<_> = new.map(|(message, _)| message).collect();
+            taken = Box::pin(room.take(wanted(&new), count)).await;
         }
         taken.map(Some).map_err(|Full { of, held, .. }| {
             let all = [(Code::TooManyMessages, "messages"), (Code::TooManyBytes, "bytes")];

@@ -54,16 +54,16 @@ pub struct Full {
 }
 
 impl Counted {
-    fn failed(&self) -> bool {
-        self.last.is_some_and(|(_, failed)| failed)
-    }
-
     /// How long no count is to be made yet; `is_needed` by a publish that waits for it.
     fn rest(&self, is_needed: bool) -> Duration {
         let Some((at, failed)) = self.last else { return Duration::ZERO };
         let pace = PACE * self.stored.partitions.clamp(1, 1 << 20) as u32;
-        let age = if is_needed && !failed { pace } else { MAX_AGE.max(pace) };
-        age.saturating_sub(at.elapsed())
+        match (failed, is_needed) {
+            // One failure serves all for so long.
+            (true, true) if at.elapsed() < MAX_AGE => Duration::MAX,
+            (false, true) => pace.saturating_sub(at.elapsed()),
+            _ => MAX_AGE.max(pace).saturating_sub(at.elapsed()),
+        }
     }
 }
 
@@ -102,11 +102,8 @@ impl Room {
                 Err(full) => full,
                 taken => return taken,
             };
-            let (rest, failed) = {
-                let counted = self.lock();
-                (counted.rest(true), counted.failed())
-            };
-            let is_in_vain = full.is_certain || failed || rest > MAX_AGE;
+            let rest = self.lock().rest(true);
+            let is_in_vain = full.is_certain || rest > MAX_AGE;
             if is_in_vain && (counts > 0 || !rest.is_zero()) {
                 return Err(full);
             }
@@ -144,7 +141,7 @@ impl Room {
             let Some(most) = self.most[at] else { continue };
             let (new, left) = (counted.added[at] + wanted[at], most - stored);
             let share = if is_fresh { left } else { (left + instances - 1) / instances.max(1) };
-            if new > share || !is_known {
+            if wanted[at] > 0 && new > share || !is_known {
                 let (held, is_certain) =
                     (stored + counted.added[at], is_known && wanted[at] > left);
                 return Err(Full { of: at, held, is_certain });
@@ -264,7 +261,7 @@ mod tests {
         assert_eq!(fails.made(), 1);
         tokio::time::sleep(MAX_AGE).await;
         counts.take(&room, [1, 0]).await.unwrap();
-        while counts.made() == 0 || room.lock().failed() {
+        while counts.made() == 0 || matches!(room.lock().last, Some((_, true))) {
             tokio::task::yield_now().await;
         }
         tokio::time::sleep(MAX_AGE).await;
@@ -272,7 +269,7 @@ mod tests {
             fails.take(&room, [1, 0]).await.unwrap();
             tokio::task::yield_now().await;
         }
-        assert_eq!((fails.made(), room.lock().failed()), (2, true));
+        assert_eq!((fails.made(), matches!(room.lock().last, Some((_, true)))), (2, true));
         let full = fails.take(&room, [11, 0]).await.err().unwrap();
         assert!(full.held >= 90 && full.of == 0, "{full:?}");
     }
