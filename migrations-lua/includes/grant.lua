@@ -66,13 +66,18 @@ local function hold_early(k, now, most, interval, burst, rounds)
       if turns then
         ends[turns] = ends[turns] or tonumber(redis.call('ZSCORE', k.rates, turns) or 0)
         local after = take_turn(ends[turns], now, dues[i], interval, burst)
-        if after then ends[turns] = after else early[id], first = true, first or i end
+        if after then
+          ends[turns] = after
+        else
+          early[id], first = early[id] or {}, first or i
+          early[id][members[i]] = true
+        end
         if not planned[i] then redis.call('ZADD', k.turns, dues[i], members[i]) end
       end
     end
     if not first then return most end
     if round == rounds then return first - 1 end
-    for id in pairs(early) do plan(k, id, now) end
+    for id, met in pairs(early) do plan(k, id, now, nil, met) end
   end
 end
 

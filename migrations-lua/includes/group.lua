@@ -72,66 +72,113 @@ local function head_due(k, id, member, now, due, interval, burst)
   return at
 end
 
--- Plans the turns of a group's heads that were never granted, in the order in which they would go: a head that has left has
--- taken none. A call looks at some 1000 heads. Returns when `wanted` of them is due, if it is named.
-local function plan(k, id, now, wanted)
+-- Has the TTLs of these heads begin at their due times (ms), or now if those have passed.
+local function begin_ttls(k, members, dues, extras, now)
+  local expiring, firsts = {}, {}
+  for i = 1, #members do
+    local _, _, _, _, rest = parse_extra(extras[i])
+    local _, own = parse_rest(rest)
+    if own ~= '' then
+      expiring[#expiring + 1], expiring[#expiring + 2] = string.format('%d', math.max(dues[i], now) + tonumber(own)), members[i]
+    elseif dues[i] < now then
+      firsts[#firsts + 1], firsts[#firsts + 2] = now, members[i]
+    end
+  end
+  if #expiring > 0 then redis.call('ZADD', k.expires, unpack(expiring)) end
+  local lives = #firsts > 0 and string.find(redis.call('HGET', k.meta, 'rules') or '', '^%d,%d')
+  if lives then redis.call('ZADD', k.first_due, unpack(firsts)) end
+end
+
+-- What is added to the instant of a mark (µs) in `rates`, so that marks come before everything else.
+local MARK = -4503599627370496
+
+-- Marks a group: the first lease or sweep at this instant (ms) or later plans its turns.
+local function mark(k, id, at)
+  redis.call('ZADD', k.rates, string.format('%d', MARK + at * 1000), table.concat({ id, 'p' }))
+end
+
+-- Plans the next 64 turns of a group's heads that were never granted, in the order in which they would go: a head that has left
+-- has taken none. If it has more such heads, marks it for when half of these turns will have come. Once the call has planned
+-- enough, marks it for now instead. `met`: heads further behind whose turns are planned, too. Returns when `wanted` is due if it
+-- has a turn.
+local function plan(k, id, now, wanted, met)
   local _, interval, burst = group_rules(k)
   if not interval then return end
-  k.planned = k.planned or 0
+  local cost = math.min(entries_of(k.heads, id), 512) + 8
+  if k.planned and k.planned + cost > 520 then
+    mark(k, id, 0)
+    wake(k.meta, redis.call('HGET', k.meta, 'sleep'), now)
+    return
+  end
+  k.planned = (k.planned or 0) + cost
   local from, upto = bounds_of(id)
-  local members = redis.call('ZRANGEBYLEX', k.heads, from, upto, 'LIMIT', 0, math.max(1000 - k.planned, 16))
-  k.planned = k.planned + #members
-  local ahead = tonumber(redis.call('ZSCORE', k.rates, granted_turns(id)) or 0)
-  local planned, found, waiting, sorted = ahead, nil, {}, true
-  for i = 1, #members do members[i] = string.sub(members[i], 29) end
-  if #members > 0 then
-    local own, ready = redis.call('ZMSCORE', k.turns, unpack(members)), redis.call('ZMSCORE', k.ready, unpack(members))
-    local plain, later = redis.call('ZMSCORE', k.delayed, unpack(members)), redis.call('ZMSCORE', k.delayed_prio, unpack(members))
-    for i = 1, #members do
-      local at = tonumber(plain[i] or later[i]) or (ready[i] and rank_due(ready[i]))
-      if at and own[i] then
-        local due, last = tonumber(own[i]), waiting[#waiting]
-        local head = { members[i], at, due, math.max(due, now), i, not plain[i] and k.delayed_prio or k.delayed, ready[i] }
-        sorted = sorted and (not last or last[4] <= head[4])
-        waiting[#waiting + 1] = head
+  local heads, own, line, members = redis.call('ZRANGEBYLEX', k.heads, from, upto, 'LIMIT', 0, 1000), {}, {}, {}
+  for i = 1, #heads do heads[i] = string.sub(heads[i], 29) end
+  if #heads > 0 then own = redis.call('ZMSCORE', k.turns, unpack(heads)) end
+  for i = 1, #heads do
+    -- By due time, then in the order of publishing.
+    if own[i] then line[#line + 1] = math.max(own[i] - now, 0) * 1024 + i end
+  end
+  table.sort(line)
+  local ahead, half = tonumber(redis.call('ZSCORE', k.rates, granted_turns(id)) or 0), now
+  redis.call('ZADD', k.rates, string.format('%d', #line > 0 and math.max(ahead, now * 1000) + #line * interval or ahead), id)
+  redis.call('ZREM', k.rates, table.concat({ id, 'p' }))
+  if #line == 0 then return end
+  local dues, places = {}, {}
+  for n = 1, #line do
+    local i = line[n] % 1024
+    if n <= 64 or (met and met[heads[i]]) then
+      members[#members + 1], dues[#dues + 1], places[#places + 1] = heads[i], tonumber(own[i]), n
+    end
+  end
+  local plain, later = redis.call('ZMSCORE', k.delayed, unpack(members)), redis.call('ZMSCORE', k.delayed_prio, unpack(members))
+  local ready, found = redis.call('ZMSCORE', k.ready, unpack(members)), nil
+  local moved, ats, left, delayed, prio, earliest = {}, {}, {}, {}, {}, math.huge
+  for n = 1, #members do
+    local before = tonumber(plain[n] or later[n]) or (ready[n] and rank_due(ready[n]))
+    if before then
+      -- Those between two of them go before the second.
+      if n > 64 then ahead = ahead + (places[n] - places[n - 1] - 1) * interval end
+      local at = next_turn(ahead, now, dues[n], interval, burst)
+      -- Its turn has come before.
+      if at <= now and before <= now then at = before end
+      ahead = math.max(ahead, at * 1000, now * 1000) + interval
+      if n <= 32 then half = math.max(half, at) end
+      if members[n] == wanted then found = at end
+      if at ~= before then
+        local list = plain[n] and delayed or prio
+        list[#list + 1], list[#list + 2] = at, members[n]
+        if ready[n] then left[#left + 1] = members[n] end
+        moved[#moved + 1], ats[#ats + 1], earliest = members[n], at, math.min(earliest, at)
       end
     end
   end
-  if not sorted then table.sort(waiting, function(a, b) return a[4] < b[4] or (a[4] == b[4] and a[5] < b[5]) end) end
-  local moved, plain, later, left, expires, earliest = {}, {}, {}, {}, {}, math.huge
-  for _, head in ipairs(waiting) do
-    local at = next_turn(ahead, now, head[3], interval, burst)
-    -- Its turn has come, maybe before.
-    if at <= now then at = head[2] <= now and head[2] or math.max(head[3], now) end
-    ahead = math.max(ahead, at * 1000, now * 1000) + interval
-    planned = math.max(planned, now * 1000) + interval
-    if head[1] == wanted then found = at end
-    if at ~= head[2] then
-      local list = head[6] == k.delayed and plain or later
-      list[#list + 1], list[#list + 2] = at, head[1]
-      if head[7] then left[#left + 1] = head[1] end
-      moved[#moved + 1], expires[#expires + 1] = head[1], at - head[2]
-      earliest = math.min(earliest, at)
-    end
-  end
-  redis.call('ZADD', k.rates, string.format('%d', planned), id)
+  if #line > 64 then mark(k, id, half) end
   if #moved == 0 then return found end
   if #left > 0 then redis.call('ZREM', k.ready, unpack(left)) end
-  if #plain > 0 then redis.call('ZADD', k.delayed, unpack(plain)) end
+  if #delayed > 0 then redis.call('ZADD', k.delayed, unpack(delayed)) end
   -- `promote` brings those to `ready` that are due.
-  if #later > 0 then redis.call('ZADD', k.delayed_prio, unpack(later)) end
-  if redis.call('EXISTS', k.expires) == 1 then
-    local ends = redis.call('ZMSCORE', k.expires, unpack(moved))
-    for i = 1, #moved do
-      if ends[i] then redis.call('ZADD', k.expires, string.format('%d', ends[i] + expires[i]), moved[i]) end
-    end
+  if #prio > 0 then redis.call('ZADD', k.delayed_prio, unpack(prio)) end
+  -- Their TTLs count from then.
+  redis.call('ZREM', k.first_due, unpack(moved))
+  if earliest < now or redis.call('EXISTS', k.expires) == 1 then
+    begin_ttls(k, moved, ats, redis.call('HMGET', k.extra, unpack(moved)), now)
   end
   wake(k.meta, redis.call('HGET', k.meta, 'sleep'), earliest)
   return found
 end
 
--- Moves a waiting message in this state to where its due time and its priority want it. `ttl` is its own (ms or '') and counts
--- from `began`, as the topic's does. `moved`: the due time is another than before. Returns when it is due in its group.
+-- Plans the groups that are marked for this instant (ms; 0: at once) or before, as many as the call may. Returns whether there
+-- were any.
+local function plan_marked(k, now, upto)
+  local marks = redis.call('ZRANGEBYSCORE', k.rates, '-inf', string.format('%d', MARK + upto * 1000), 'LIMIT', 0, 64)
+  for _, name in ipairs(marks) do plan(k, string.sub(name, 1, 16), now) end
+  return #marks > 0
+end
+
+-- Moves a waiting message in this state to where its due time and its priority want it. `ttl` is its own (ms or ''), as its
+-- `extra` has it by now, and counts from `began`, as the topic's does. `moved`: the due time is another than before. Returns
+-- when it is due in its group.
 local function reschedule(k, member, state, priority, due, began, ttl, group, now, moved)
   local _, interval
   if group ~= '' then _, interval = group_rules(k) end
@@ -176,7 +223,7 @@ local function let_go(k, ids)
   redis.call('ZREM', k.queued, unpack(entries))
   redis.call('ZREM', k.blocked, unpack(members))
   redis.call('ZADD', k.heads, unpack(heads))
-  local earliest, now, plain, expiring = math.huge, now_ms(), {}, {}
+  local earliest, now, plain, begin, ats, their = math.huge, now_ms(), {}, {}, {}, {}
   for i = 1, #members do
     -- A message without a place is the audit's.
     if dues[i] then
@@ -189,23 +236,21 @@ local function let_go(k, ids)
         place(members[i], priority, at, now, k.delayed, k.delayed_prio, k.ready)
       end
       local _, own = parse_rest(rest)
-      if own ~= '' then
-        -- Its TTL begins, or would have.
-        local rated = interval or tonumber(redis.call('ZSCORE', k.expires, members[i]) or 0) == NEVER
-        if rated then expiring[#expiring + 1], expiring[#expiring + 2] = string.format('%d', at + tonumber(own)), members[i] end
+      -- Where there is a rate, or was, its TTL begins, unless it has.
+      if own == '' and interval or own ~= '' and tonumber(redis.call('ZSCORE', k.expires, members[i]) or 0) == NEVER then
+        begin[#begin + 1], ats[#ats + 1], their[#their + 1] = members[i], at, extras[i]
       end
       earliest = math.min(earliest, at)
     end
   end
   if #plain > 0 then redis.call('ZADD', k.delayed, unpack(plain)) end
-  if #expiring > 0 then redis.call('ZADD', k.expires, unpack(expiring)) end
+  begin_ttls(k, begin, ats, their, now)
   wake(k.meta, redis.call('HGET', k.meta, 'sleep'), earliest)
   return #members
 end
 
 -- Takes messages that are done out of their groups: `groups` and `orders` hold those of each, by index, '' for none. For each
--- head that leaves the next message goes; two more if there may be more heads by now. A caller that takes out one message
--- after another sets `k.unplanned`, and calls `plan_left` at its end: so each group is planned once.
+-- head that leaves the next message goes; two more if there may be more heads by now.
 local function leave_groups(k, members, groups, orders)
   local entries, ids, left, any = {}, {}, {}, false
   for i = 1, #members do
@@ -229,21 +274,7 @@ local function leave_groups(k, members, groups, orders)
   let_go(k, left)
   -- Some were never granted.
   if redis.call('ZREM', k.turns, unpack(members)) > 0 then
-    for id in pairs(left) do
-      if not k.unplanned then
-        plan(k, id, now_ms())
-      elseif not k.unplanned[id] then
-        k.unplanned[id], k.planned = true, (k.planned or 0) + entries_of(k.heads, id)
-      end
-    end
-  end
-end
-
--- Plans the groups that heads have left, each as a whole: the caller stops once `k.planned`, their heads, are some 1000.
-local function plan_left(k, now)
-  for id in pairs(k.unplanned) do
-    k.planned = 0
-    plan(k, id, now)
+    for id in pairs(left) do plan(k, id, now_ms()) end
   end
 end
 

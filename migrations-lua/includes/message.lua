@@ -78,7 +78,8 @@ end
 local NEVER = 35184372088831
 
 -- When the TTL of a message ends (ms), or false. The end of its own TTL is in `expires`. The topic's TTL counts from when
--- the message first fell due: that is in `first_due` if the message was granted since, and otherwise `due`.
+-- the message first fell due, in a group with a rate at the front: that is in `first_due` if it was granted since or was due
+-- before, and otherwise `due`.
 local function expiry(k, member, rest, due, topic_ttl)
   local over, ttl = parse_rest(rest)
   if over == 'o' then return 0 end

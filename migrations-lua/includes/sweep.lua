@@ -5,8 +5,7 @@
 -- The effects of time on a partition.
 
 -- Drops waiting messages that have outlived the topic's TTL. Those with a TTL of their own are in `expires`. Checks up to
--- `limit` messages. Returns how many it checked, and whether more may be left: also what a dropped one let go in a group with a
--- rate, whose TTL may be over, too.
+-- `limit` messages. Returns how many it checked, and whether more may be left.
 local function sweep_ttl(k, now, limit, ttl, budget)
   local horizon = string.format('%d', now - ttl)
   -- These came back after a grant, so they are due later than when their TTL began.
@@ -35,7 +34,7 @@ local function sweep_ttl(k, now, limit, ttl, budget)
       from = lowest + 35184372088832
     end
   end
-  return seen, dropped > 0 and (seen >= limit or not blocked_ttl(k, ttl))
+  return seen, seen >= limit and dropped > 0
 end
 
 -- Ends everything that has expired in the partition, in up to `limit` steps: leases (two steps each), TTLs, retention, idempotency keys.
@@ -52,7 +51,7 @@ local function sweep(k, now, limit, rules)
   share = math.ceil(left / 2)
   local over = redis.call('ZRANGEBYSCORE', k.expires, '-inf', now, 'LIMIT', 0, share)
   count = note_over(k, now, over, rules.ttl, budget)
-  left, more = left - count, more or count == share or count > 0 and not blocked_ttl(k, 0)
+  left, more = left - count, more or count == share
   if rules.ttl then
     local seen, unseen = sweep_ttl(k, now, math.ceil(left / 2), rules.ttl, budget)
     left, more = left - seen, more or unseen
@@ -87,14 +86,15 @@ local function sweep(k, now, limit, rules)
     redis.call('HDEL', k.idem, unpack(idem))
     more = more or #idem == left
   end
-  local idle = redis.call('ZRANGEBYSCORE', k.rates, '-inf', string.format('%d', now * 1000 - 50000), 'LIMIT', 0, 64)
+  local idle = redis.call('ZRANGEBYSCORE', k.rates, 0, string.format('%d', now * 1000 - 50000), 'LIMIT', 0, 64)
   if #idle > 0 then redis.call('ZREM', k.rates, unpack(idle)) end
-  return raise_groups(k) or more or #idle == 64 or budget.short
+  return plan_marked(k, now, 0) or raise_groups(k) or more or #idle == 64 or budget.short
 end
 
--- The earlier of `earliest` (ms; 0: none) and of `shift` ms after the first score of a set. That score is in 1/scale ms.
-local function earlier(earliest, zset, scale, shift)
-  local first = shift and redis.call('ZRANGE', zset, 0, 0, 'WITHSCORES')[2]
+-- The earlier of `earliest` (ms; 0: none) and of `shift` ms after the first score of a set, from `least` on. That score is in
+-- 1/scale ms.
+local function earlier(earliest, zset, scale, shift, least)
+  local first = shift and redis.call('ZRANGEBYSCORE', zset, least or '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
   if not first then return earliest end
   local moment = math.floor(tonumber(first) / scale) + shift
   return (earliest == 0 or moment < earliest) and moment or earliest
@@ -107,8 +107,8 @@ local function next_sweep(k, rules)
   for _, zset in ipairs({ k.unack, k.last }) do earliest = earlier(earliest, zset, 2048, 0) end
   for _, zset in ipairs({ k.expires, k.idem_due }) do earliest = earlier(earliest, zset, 1, 0) end
   earliest = earlier(earliest, k.dead, 1, rules.dead_ms)
-  -- Not each by itself: they are only in the way.
-  earliest = earlier(earliest, k.rates, 1000, 60000)
+  -- Not each by itself: they are only in the way. Leases see to marks.
+  earliest = earlier(earliest, k.rates, 1000, 60000, 0)
   earliest = earlier(earliest, k.acked, 2048, rules.acked_ms)
   if not rules.ttl then return earliest end
   for _, zset in ipairs({ k.first_due, k.delayed, k.delayed_prio }) do

@@ -7,7 +7,7 @@
 -- ARGV[2] repair: 1 to write the totals as they should be
 -- ARGV[3..] names of the totals
 -- returns: {bodies, places, total, its value, its correct value, …} or 'STALE'
--- cost: HGET, ZREM, HLEN, 8 ZCARD, HMGET; HSET if it repairs
+-- cost: HGET, ZREM, HLEN, 8 ZCARD, ZCOUNT, HMGET; HSET if it repairs
 local k = partition(KEYS)
 if owner(k.meta) ~= ARGV[1] then return 'STALE' end
 if ARGV[2] == '1' then redis.call('ZREM', k.unack, '') end
@@ -33,7 +33,9 @@ end
 level('published', there, { 'deleted', 'acked', 'expired', 'purged' })
 level('granted', leased, { 'lease_expired', 'acked', 'nacked', 'released', 'deleted_leased', 'returned' })
 
-local reply, fields = { redis.call('HLEN', k.messages), there + cards[8] }, {}
+-- A message that is on its way to the dead topic is nowhere else (see claim_dead).
+local places = there + cards[8] + redis.call('ZCOUNT', k.dead_out, '-inf', '(0')
+local reply, fields = { redis.call('HLEN', k.messages), places }, {}
 for i = 1, #values do
   local name = ARGV[2 + i]
   if tonumber(before[i]) ~= total[name] then

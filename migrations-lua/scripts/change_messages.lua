@@ -30,11 +30,11 @@ local free = what == 'redrive' and room_of(k, now, rules, (#ARGV - 3) / 2)
 local function make_due(member, state, due, extra)
   local attempts, counted, max_attempts, priority, rest = parse_extra(extra)
   local _, ttl, policy, hold, key, group, order = parse_rest(rest)
-  due = reschedule(k, member, state, priority, due, due, ttl, group, now, true)
-  if state ~= 'blocked' and due < earliest then earliest = due end
   -- Always: it tells that there are events.
   rest = format_rest('', ttl, policy, hold, key, group, order)
   redis.call('HSET', k.extra, member, format_extra(attempts, counted, max_attempts, priority, rest))
+  due = reschedule(k, member, state, priority, due, due, ttl, group, now, true)
+  if state ~= 'blocked' and due < earliest then earliest = due end
   add_change(k, member, up)
 end
 
@@ -70,14 +70,12 @@ local function change(member, due)
 end
 
 local reply = { now, 0 }
-k.unplanned = {}
 for i = 4, #ARGV, 2 do
-  if i > 4 and (room <= 0 or (k.planned or 0) >= 1000) then break end
+  if i > 4 and room <= 0 then break end
   -- Both may be written or freed.
   room = room_after(k, ARGV[i], room) - to_free(k, ARGV[i])
   reply[#reply + 1] = change(ARGV[i], due_at(ARGV[i + 1], now, up))
 end
-plan_left(k, now)
 if redriven > 0 then redis.call('HINCRBY', k.meta, 'redriven', redriven) end
 reply[2] = wake(k.meta, meta[2], earliest)
 return reply

@@ -182,6 +182,8 @@ if taken > 0 then
   if ARGV[6] ~= '' then (lib or rare()).note_short_lease(KEYS[5], tonumber(ARGV[6])) end
 end
 
+-- Of what was planned by now, some may be due.
+if interval and lib.plan_marked(k, now, now) then capped = true end
 local next_at = 0
 local waits = (ARGV[3] == '1' or ARGV[3] == '3') and not capped
 if waits and taken == free and taken < wanted then

@@ -127,6 +127,11 @@ local function join(member, group, due)
   return order, head_due(k, its[1], member, now, due, interval, burst), false
 end
 
+-- Notes a message for what a full topic drops: what is blocked has no priority there.
+local function note(member, at, priority, is_blocked)
+  if note_waiting then note_waiting(member, at, is_blocked and 1 or priority, is_blocked or at > now) end
+end
+
 -- Brings a message that answers up to date. Returns its state, due time and `extra`, as `settle` does, and whether it waits.
 local function meet(member)
   events_room = room_after(k, member, events_room) - (meta[3] and to_free(k, member) or 0)
@@ -161,10 +166,8 @@ for i = 1, n do
         code, due, member = 9, word == 'leased' and 0 or tonumber(when), answered
         local where, since, known, waits_now = meet(answered)
         state = where or 'gone'
-        if note_waiting and waits_now then
-          local _, _, _, its_priority = parse_extra(known)
-          note_waiting(answered, since, its_priority, since > now)
-        end
+        local _, _, _, its_priority = parse_extra(known)
+        if waits_now then note(answered, since, its_priority, where == 'blocked') end
       else
         code, state, due = 5, '', 0
       end
@@ -204,10 +207,7 @@ for i = 1, n do
       end
     end
     -- Its due time has changed, or it waits again.
-    if note_waiting and waiting_now then
-      local its, at = code == 2 and priority or its_priority, code == 2 and due or when
-      note_waiting(holder, at, its, at > now)
-    end
+    if waiting_now then note(holder, code == 2 and due or when, code == 2 and priority or its_priority, where == 'blocked') end
   end
 
   if on_duplicate == 'copy' then
@@ -277,7 +277,7 @@ for i = 1, n do
       state = due > now and 'delayed' or 'ready'
     end
     if due < earliest and not waits then earliest = due end
-    if note_waiting and code == 0 then note_waiting(member, due, priority, due > now) end
+    if code == 0 then note(member, due, priority, waits) end
   end
   if idem ~= '' and code <= 2 and not repeated then
     local over = int(up + tonumber(ARGV[at + 11]))

@@ -54,10 +54,9 @@ if ARGV[9] ~= '' then
   if #ARGV[9] > 1024 then redis.call('HSET', k.meta, 'large', '1') end
 end
 
-local dies = false
+local dies, began = false, nil
 if state ~= 'dead' then
   -- When its TTL began. A new TTL counts from there too; a new due time restarts it.
-  local began
   if ttl ~= '' then
     local ends = tonumber(redis.call('ZSCORE', k.expires, member) or due + ttl)
     began = ends < NEVER and ends - ttl or due
@@ -70,15 +69,15 @@ if state ~= 'dead' then
   end
   if ARGV[6] ~= '-' then ttl, over = ARGV[6], '' end
   dies = is_spent(counted, max_attempts, tonumber(meta[3]))
-  if not dies then
-    due = reschedule(k, member, state, priority, due, began, ttl, group, now, ARGV[4] ~= '')
-    if state ~= 'blocked' then state = due > now and 'delayed' or 'ready' end
-  end
 elseif ARGV[6] ~= '-' then
   ttl = ARGV[6]
 end
 extra = format_extra(attempts, counted, max_attempts, priority, format_rest(over, ttl, policy, hold, key, group, order))
 redis.call('HSET', k.extra, member, extra)
+if began and not dies then
+  due = reschedule(k, member, state, priority, due, began, ttl, group, now, ARGV[4] ~= '')
+  if state ~= 'blocked' then state = due > now and 'delayed' or 'ready' end
+end
 add_change(k, member, up)
 local woken = 0
 if dies then

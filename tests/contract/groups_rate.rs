@@ -217,3 +217,97 @@ async fn no_grant_is_said_to_be_before_the_message_was_due() {
     let granted = events.iter().find(|event| event["kind"] == "granted").unwrap();
     assert!(instant_ms(text(granted, "at")) >= due, "{granted}");
 }
+
+#[tokio::test]
+async fn a_message_that_was_blocked_behind_a_long_lease_has_its_whole_ttl_once_it_is_let_go() {
+    let client = client().await;
+    for own in [true, false] {
+        let topic = topic("rates");
+        let mut config = json!({"group_rate_per_s": 100});
+        if !own {
+            config["ttl_ms"] = json!(3000);
+        }
+        client.configure(&topic, config).await;
+        let mut id = String::new();
+        for n in 0..2 {
+            let mut message = json!({"payload": n, "group": "a"});
+            if own {
+                message["ttl_ms"] = json!(3000);
+            }
+            id = client.published(&topic, message).await;
+        }
+        let head = client.lease_one(&topic).await;
+        tokio::time::sleep(Duration::from_millis(3200)).await;
+        client.ack_leased(&head).await.expect(204);
+        let acked = redis_now(&client, &topic).await;
+        let next = client.get(&id).await.json();
+        let (due, over) =
+            (instant_ms(text(&next, "due_at")), instant_ms(text(&next, "expires_at")));
+        // Its turn had passed, so it keeps its due time.
+        assert!(due < acked - 3000, "{own}: {next}");
+        assert!((acked + 2000..=acked + 3000).contains(&over), "{own}: {next}");
+        // What a grant and a failure leave of that.
+        let got = client.lease_one(&topic).await;
+        client.nack_leased(&got, json!({"delay_ms": 100})).await.expect(200);
+        let again = client.get(&id).await;
+        assert_eq!(again.text("expires_at"), text(&next, "expires_at"), "{own}");
+        topic_in_balance(&client, &topic).await;
+    }
+}
+
+/// Redis's time, by a message that is due now.
+async fn redis_now(client: &Client, topic: &str) -> i64 {
+    let id = client.published(topic, json!({"payload": "now", "priority": 255})).await;
+    let due = instant_ms(&client.get(&id).await.text("due_at"));
+    client.delete(&id).await.expect(204);
+    due
+}
+
+#[tokio::test]
+async fn a_group_of_many_waiting_heads_keeps_its_rate_when_most_of_them_leave() {
+    let client = client().await;
+    for way in ["batch", "purge", "late"] {
+        let topic = topic("rates");
+        let rate = json!({"group_concurrency": 500, "group_rate_per_s": 100});
+        client.configure(&topic, rate).await;
+        let ids = line(&client, &topic, "a", 0..500).await;
+        match way {
+            "batch" => {
+                client.post("/messages/delete", &json!({"ids": ids[..250]})).await.expect(200);
+            }
+            "purge" => {
+                client.purge(&topic, &["delayed", "ready"]).await.expect(200);
+                line(&client, &topic, "a", 250..500).await;
+            }
+            // All planned turns are over when the first consumer comes.
+            _ => tokio::time::sleep(Duration::from_millis(5200)).await,
+        }
+        let mut got = granted(&client, &topic, 2000).await;
+        assert!((120..=210).contains(&got.len()), "{way}: {}", got.len());
+        got.sort_unstable();
+        let payloads: Vec<_> = got.iter().map(|(payload, _)| *payload).collect();
+        if way != "late" {
+            let wanted: Vec<i64> = (250..).take(got.len()).collect();
+            assert_eq!(payloads, wanted, "{way}");
+        }
+        topic_in_balance(&client, &topic).await;
+    }
+}
+
+#[tokio::test]
+async fn many_messages_whose_turns_have_not_come_hold_up_no_others() {
+    let client = client().await;
+    let topic = topic("rates");
+    client.configure(&topic, json!({"group_concurrency": 600})).await;
+    for group in ["a", "b"] {
+        line(&client, &topic, group, 0..600).await;
+    }
+    client.update_topic(&topic, json!({"group_rate_per_s": 0.1})).await.expect(200);
+    client.published(&topic, json!({"payload": -1})).await;
+    let got = granted(&client, &topic, 1000).await;
+    let mut payloads: Vec<_> = got.iter().map(|(payload, _)| *payload).collect();
+    payloads.sort_unstable();
+    assert_eq!(payloads, [-1, 0, 0], "{got:?}");
+    assert!(got[2].1 < 400, "{got:?}");
+    topic_in_balance(&client, &topic).await;
+}

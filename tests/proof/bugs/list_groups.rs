@@ -47,7 +47,7 @@ pub(super) fn bugs() -> Vec<Bug> {
         bug("next of a group at once", &["I18"], scenario!(customers::a_slow_line))
             .does("the next message of a group does not wait for the rate of its group")
             .patch("*", "local at = head_due(k, string.sub(entries[i], 1, 16), members[i], now, due, interval, burst)", "local at = due")
-            .patch("lease", "interval and not lib.hold_early(k, now, most, interval, burst, 3)", "false"),
+            .patch("lease", "most = lib.hold_early(k, now, most, interval, burst, 3)", "most = most"),
         bug("unused calls are kept", &["I18"], scenario!(customers::a_slow_topic))
             .does("what a topic did not grant in the last minute is granted on top of its rate")
             .patch("take_calls", "now - math.max(50000, interval)", "now - 60000000"),
@@ -56,7 +56,10 @@ pub(super) fn bugs() -> Vec<Bug> {
             .patch("*", "if redis.call('ZREM', k.turns, unpack(members)) > 0 then", "if false then"),
         bug("turns are only planned", &["I18"], scenario!(customers::a_late_consumer))
             .does("all messages of a group whose planned turn is over are granted at once")
-            .patch("lease", "interval and not lib.hold_early(k, now, most, interval, burst, 3)", "false"),
+            .patch("lease", "most = lib.hold_early(k, now, most, interval, burst, 3)", "most = most"),
+        bug("marked groups are forgotten", &["I12", "I18"], scenario!(customers::a_long_line))
+            .does("where many messages of a group leave before their turns, those far behind wait for their turns too")
+            .patch("*", "if #line > 64 then mark(k, id, half) end", ""),
         bug("lives end in line", &["I18"], scenario!(customers::a_ttl_in_line))
             .does("the time to live of a message begins before the rate of its group lets it go")
             .patch("publish_special", "waits and interval and NEVER or due + tonumber(ttl)", "due + tonumber(ttl)"),

@@ -42,8 +42,7 @@ impl World {
             Place::Dead { .. } if patch.when.is_some() => return "message_dead",
             Place::Dead { .. } => set(&patch.ttl, &mut m.ttl),
             Place::Waiting { due } => {
-                let began = m.began.filter(|_| m.turn.is_none());
-                let (mut due, mut began) = (due, began.unwrap_or(due));
+                let (mut due, mut began) = (due, m.began.unwrap_or(due));
                 if let Some(when) = patch.when {
                     due = when.due(now);
                     began = due;

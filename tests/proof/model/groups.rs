@@ -40,8 +40,8 @@ impl World {
         let was_blocked = std::mem::take(&mut m.blocked);
         let waited = m.turn.take().is_some();
         let (topic, Some(group)) = (m.topic, m.group.clone()) else { return };
+        self.stirred[topic] |= self.settling;
         if !was_blocked {
-            self.stirred[topic] |= self.settling;
             self.let_go(topic, &group);
             if waited {
                 self.plan(topic, &group);
@@ -134,7 +134,7 @@ impl World {
         let live = self.of(topic).filter(|(_, m)| m.lives() && m.group.as_deref() == Some(group));
         let (mut line, front): (Vec<_>, Vec<_>) = live.partition(|(_, m)| m.blocked);
         line.sort_by_key(|(_, m)| m.order);
-        let free = most.saturating_sub(front.len());
+        let (free, lives) = (most.saturating_sub(front.len()), config.ttl.is_some());
         let go: Vec<usize> = line.into_iter().take(free).map(|(n, _)| n).collect();
         for n in go {
             let (now, rate) = (self.now, self.rate(topic));
@@ -142,22 +142,31 @@ impl World {
             let m = &mut self.messages[n];
             m.blocked = false;
             let Place::Waiting { due } = m.place else { continue };
-            if std::mem::take(&mut m.unbegun) {
-                m.began = m.ttl.map(|_| due);
-            }
-            let Some(rate) = rate else { continue };
+            let unbegun = std::mem::take(&mut m.unbegun);
+            let Some(rate) = rate else {
+                if unbegun && m.ttl.is_some() {
+                    m.began = Some(due.max(now));
+                }
+                continue;
+            };
             let taken = self.granted.get(&key).copied().unwrap_or(0);
             let end = self.rates.entry(key).or_default();
             let ahead = (*end).max(taken);
             *end = ahead.max(now * 1000) + rate.0;
-            m.place = Place::Waiting { due: planned(ahead, now, due, rate) };
+            let at = planned(ahead, now, due, rate);
+            m.place = Place::Waiting { due: at };
             m.turn = Some(due);
+            // Its time to live begins now, or with its turn.
+            if m.ttl.map_or(lives && at < now, |_| unbegun) {
+                m.began = Some(at.max(now));
+            }
         }
     }
 
     /// Plans the turns of those at the front of a group that were never granted.
     fn plan(&mut self, topic: usize, group: &str) {
         let Some(rate) = self.rate(topic) else { return };
+        let lives = self.topics[topic].as_ref().is_some_and(|topic| topic.config.ttl.is_some());
         let (now, key) = (self.now, (topic, group.to_owned()));
         let is_planned = |m: &Message| m.turn.is_some() && !m.blocked && m.due().is_some();
         let front = self.of(topic).filter(|(_, m)| m.group.as_deref() == Some(group));
@@ -172,12 +181,15 @@ impl World {
             let m = &mut self.messages[n];
             let (Some(own), Some(before)) = (m.turn, m.due()) else { continue };
             let mut at = planned(ahead, now, own, rate);
-            if at <= now {
-                at = if before <= now { before } else { own.max(now) };
+            if at <= now && before <= now {
+                at = before;
             }
             ahead = ahead.max(at * 1000).max(now * 1000) + rate.0;
             end = end.max(now * 1000) + rate.0;
-            m.place = Place::Waiting { due: at };
+            if at != before {
+                m.place = Place::Waiting { due: at };
+                m.began = (m.ttl.is_some() || (lives && at < now)).then_some(at.max(now));
+            }
         }
         self.rates.insert(key, end);
     }

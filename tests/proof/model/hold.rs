@@ -68,36 +68,10 @@ impl World {
         }
     }
 
-    /// A lease of so many comes by those whose time to live is over: an ack may just have let them go, where groups have a rate.
-    fn drop_over(&mut self, at: usize, most: i64) {
-        let Some(config) = self.topics[at].as_ref().map(|topic| topic.config.clone()) else {
-            return;
-        };
-        let mut look = usize::try_from(most).unwrap_or(usize::MAX);
-        loop {
-            let mut ready = self.in_state(at, "ready");
-            ready.sort_by_key(|n| self.rank(*n));
-            let is_over = |n: &usize| {
-                let m = &self.messages[*n];
-                m.due().and_then(|due| m.over(&config, due)).is_some_and(|over| over <= self.now)
-            };
-            let over: Vec<usize> = ready.into_iter().take(look).filter(is_over).collect();
-            if over.is_empty() {
-                return;
-            }
-            for n in over {
-                self.remove(n, Some("expired"));
-                self.messages[n].lingers = true;
-            }
-            look = usize::MAX;
-        }
-    }
-
     /// A lease of so many comes by those that are not to be granted, and clears the way. Returns whether any are ready.
     pub fn come_by(&mut self, at: usize, most: i64) -> bool {
         loop {
             self.hold_early(at, most);
-            self.drop_over(at, most);
             let ready = self.bury_spent(at, most);
             if !self.hold_early(at, most) {
                 return ready;
@@ -131,10 +105,8 @@ impl World {
             same("the contract", "the topic granted from", self.messages[n].topic, at)?;
             let m = &self.messages[n];
             for (other, before) in self.of(at) {
-                let is_over = before.due().and_then(|due| before.over(&topic.config, due));
-                let waits =
-                    before.state(now) == Some("ready") && is_over.is_none_or(|over| over > now);
-                let passed = waits && goes_before((other, before), (n, m));
+                let passed =
+                    before.state(now) == Some("ready") && goes_before((other, before), (n, m));
                 must!("I16 order", !passed, "{} was granted before {}", m.id, before.id);
             }
             used += m.bytes;
@@ -175,11 +147,10 @@ impl World {
         let topic = self.topic_of(n);
         topic.add("granted");
         let remembered = topic.config.ttl.is_some();
-        let waited = self.messages[n].turn.is_some();
         self.take_turn(n);
         let m = &mut self.messages[n];
-        if (remembered || m.ttl.is_some()) && (m.began.is_none() || waited) {
-            m.began = m.due();
+        if remembered || m.ttl.is_some() {
+            m.began = m.began.or(m.due());
         }
         m.attempts += 1;
         m.counted += 1;

@@ -67,7 +67,7 @@ fn rates() -> Vec<(&'static str, Vec<Step>)> {
     };
     vec![
         ("a burst goes at once, and what comes behind waits for its turn", {
-            // A TTL counts from when it was due by itself.
+            // A TTL counts from when it came to the front.
             let first = [put(slow(2, 3)), some(6), look(2), lease(), ack(), look(1), look(2)];
             let then = [after(100_000), lease(), ack(), look(2), look(3), after(600_001), look(0)];
             steps(first.into_iter().chain(then))

@@ -55,11 +55,7 @@ impl Walk<'_> {
     ) -> Kept {
         self.made += 1;
         let (n, path) = self.path(at, pick);
-        let mut change = change.clone();
-        if self.is_rated(at) {
-            change.ttl = Field::Absent;
-        }
-        let (body, patch) = words::change(&change, self.world.now, self.made);
+        let (body, patch) = words::change(change, self.world.now, self.made);
         let reply = self.talk.send(via, "PATCH", &path, "", Some(&body)).await?;
         let mut wanted = self.world.update(n, &patch);
         if n.is_none() {
@@ -200,9 +196,7 @@ impl Walk<'_> {
         // rate.
         let mut settings = settings.clone();
         let wanted = config(&settings);
-        // So is to the millisecond when a TTL begins that depends on such a moment.
-        let lives = self.world.of(at).any(|(_, m)| m.group.is_some() && m.ttl.is_some());
-        if (wanted.drop_oldest || wanted.ttl.is_some() || lives) && wanted.group_rate.is_some() {
+        if wanted.drop_oldest && wanted.group_rate.is_some() {
             settings.group_rate = Field::Null;
         }
         let config = config(&settings);

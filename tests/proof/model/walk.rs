@@ -67,11 +67,16 @@ impl<'a> Walk<'a> {
     }
 
     async fn pass(&mut self, via: bool, ms: i64) -> Kept {
+        self.look_at_stirred(via).await?;
         self.clock.advance(ms);
         self.world.now = self.clock.now();
         self.world.settle();
+        self.look_at_stirred(via).await
+    }
+
+    /// What time has ended lets others of its group go when somebody looks: at this time, then.
+    async fn look_at_stirred(&mut self, via: bool) -> Kept {
         for at in [0, 1] {
-            // What time has ended lets others of its group go when somebody looks: at this time, then.
             if std::mem::take(&mut self.world.stirred[at]) {
                 self.look_at_topic(via, at).await?;
             }
@@ -205,20 +210,12 @@ impl<'a> Walk<'a> {
         n.map_or(UNKNOWN, |n| &self.world.messages[n].id).to_owned()
     }
 
-    /// Has the topic a rate for its groups? Then the model has no TTLs there.
-    pub(super) fn is_rated(&self, at: usize) -> bool {
-        self.world.topics[at].as_ref().is_some_and(|topic| topic.config.group_rate.is_some())
-    }
-
     fn sent(&mut self, at: usize, step: &Publish) -> (Sent, usize) {
-        let ttl = step.ttl.filter(|_| step.group.is_none() || !self.is_rated(at));
-        let step = &Publish { ttl, ..step.clone() };
         self.made += 1;
         let sent = words::publish(step, self.world.now, self.made);
         let Some(idem) = &sent.idem else { return (sent, self.made) };
         let again = step.idem.is_some_and(|(_, again)| again);
-        let lives = |it: &Sent| it.ttl.is_some() && it.group.is_some() && self.is_rated(at);
-        let known = self.repeats.get(&(at, idem.clone())).filter(|it| again && !lives(&it.0));
+        let known = self.repeats.get(&(at, idem.clone())).filter(|_| again);
         let sent = known.cloned().unwrap_or((sent, self.made));
         self.repeats.insert((at, sent.0.idem.clone().unwrap_or_default()), sent.clone());
         sent

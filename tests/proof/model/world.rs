@@ -87,8 +87,7 @@ impl Message {
         if self.blocked && (if self.ttl.is_some() { self.unbegun } else { rated }) {
             return None;
         }
-        let began = self.began.filter(|_| self.turn.is_none());
-        Some(began.unwrap_or(due) + self.ttl.or(config.ttl)?)
+        Some(self.began.unwrap_or(due) + self.ttl.or(config.ttl)?)
     }
 
     /// Counted grants that are left.
@@ -153,7 +152,7 @@ pub struct World {
     pub(super) granted: BTreeMap<(usize, String), i64>,
     /// Time itself is at work.
     pub(super) settling: bool,
-    /// Time has ended a message at the front of its group.
+    /// Time has ended a message of a group.
     pub stirred: [bool; 2],
 }
 
@@ -216,39 +215,40 @@ impl World {
     pub fn settle(&mut self) {
         let now = self.now;
         self.settling = true;
-        // What goes may let others go, whose time is over, too.
-        let mut any = true;
-        while std::mem::take(&mut any) {
-            for n in 0..self.messages.len() {
-                let Some(topic) = &self.topics[self.messages[n].topic] else { continue };
-                let config = topic.config.clone();
-                if let Place::Leased { deadline, .. } = self.messages[n].place
-                    && deadline <= now
-                {
-                    self.lease_ends(n, &config, deadline);
-                }
-                let m = &mut self.messages[n];
-                match m.place {
-                    Place::Leased { .. } => {
-                        let over = m.began.and_then(|began| m.over(&config, began));
-                        m.spent |= over.is_some_and(|over| over <= now);
-                        continue;
-                    }
-                    Place::Waiting { due }
-                        if m.over(&config, due).is_some_and(|over| over <= now) =>
-                    {
-                        self.remove(n, Some("expired"));
-                    }
-                    Place::Dead { at } if at + config.dead_ms <= now => {
-                        self.remove(n, Some("expired"))
-                    }
-                    Place::Acked { at } if at + config.acked_ms <= now => self.remove(n, None),
-                    _ => continue,
-                }
-                self.messages[n].lingers = true;
-                any = true;
+        let configs = [0, 1].map(|at| self.topics[at].as_ref().map(|topic| topic.config.clone()));
+        for n in 0..self.messages.len() {
+            let Some(config) = &configs[self.messages[n].topic] else { continue };
+            if let Place::Leased { deadline, .. } = self.messages[n].place
+                && deadline <= now
+            {
+                self.lease_ends(n, config, deadline);
             }
         }
+        let mut over = Vec::new();
+        for (n, m) in self.messages.iter_mut().enumerate() {
+            let Some(config) = &configs[m.topic] else { continue };
+            match m.place {
+                Place::Leased { .. } => {
+                    let ends = m.began.and_then(|began| m.over(config, began));
+                    m.spent |= ends.is_some_and(|ends| ends <= now);
+                }
+                Place::Waiting { due } if m.over(config, due).is_some_and(|ends| ends <= now) => {
+                    over.push(n);
+                }
+                Place::Dead { at } if at + config.dead_ms <= now => over.push(n),
+                Place::Acked { at } if at + config.acked_ms <= now => over.push(n),
+                _ => {}
+            }
+        }
+        // All at once: none of them lets another of them go.
+        for n in &over {
+            let acked = matches!(self.messages[*n].place, Place::Acked { .. });
+            if !acked {
+                self.topic_of(*n).add("expired");
+            }
+            (self.messages[*n].place, self.messages[*n].lingers) = (Place::Gone, true);
+        }
+        over.into_iter().for_each(|n| self.leave(n));
         self.settling = false;
         for topic in self.topics.iter_mut().flatten() {
             topic.told.retain(|_, told| told.until > now);

@@ -164,6 +164,29 @@ pub async fn a_left_turn(setting: Setting) -> Report {
     scene.end().await
 }
 
+/// Most of a long line at the front of a group are deleted, more than are planned at once.
+pub async fn a_long_line(setting: Setting) -> Report {
+    let mut scene = Scene::start("a_long_line", setting, 1).await;
+    let hand = scene.hand(0);
+    hand.configure(json!({"group_concurrency": 400, "group_rate_per_s": 50})).await;
+    let mut ids = Vec::new();
+    for _ in 0..200 {
+        ids.push(hand.publish_ok(Ask::group("g")).await);
+    }
+    hand.publish_batch((0..200).map(|_| Ask::group("g")).collect()).await;
+    for id in &ids {
+        hand.delete(id, false).await;
+    }
+    let (begun, mut granted) = (std::time::Instant::now(), 0);
+    while begun.elapsed().as_secs() < 4 {
+        granted += hand.leased(10, 30_000, 100).await.len();
+    }
+    scene.demand(granted > 130, "I12 liveness", || {
+        format!("{granted} messages of a group were granted in 4 s, at a rate of 50 a second")
+    });
+    scene.end().await
+}
+
 /// A consumer of a slow group comes late.
 pub async fn a_late_consumer(setting: Setting) -> Report {
     let mut scene = Scene::start("a_late_consumer", setting, 1).await;
