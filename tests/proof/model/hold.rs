@@ -46,25 +46,16 @@ impl World {
     /// A lease of so many comes by those that have failed as often as is allowed by now: they die of it. Returns whether
     /// any are ready.
     pub fn bury_spent(&mut self, at: usize, most: i64) -> bool {
-        // One that dies may let another of its group go, whose turn comes sooner.
+        // One that dies may let another of its group go, which is due sooner than some behind it.
         loop {
             let mut ready = self.in_state(at, "ready");
             ready.sort_by_key(|n| self.rank(*n));
-            let (mut good, mut died) = (0, false);
-            for n in ready {
-                if good == most {
-                    break;
-                }
-                if self.is_spent(n) {
-                    self.bury(n, self.now);
-                    died = true;
-                } else {
-                    good += 1;
-                }
+            ready.truncate(usize::try_from(most).unwrap_or(usize::MAX));
+            let spent: Vec<usize> = ready.iter().copied().filter(|n| self.is_spent(*n)).collect();
+            if spent.is_empty() {
+                return !ready.is_empty();
             }
-            if !died {
-                return good > 0;
-            }
+            spent.into_iter().for_each(|n| self.bury(n, self.now));
         }
     }
 
