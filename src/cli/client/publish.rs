@@ -10,7 +10,7 @@ use super::{
     payload::{Options, Payload, WithPayload},
     view,
 };
-use crate::model::CallMethod;
+use crate::{model::CallMethod, store::is_default};
 use clap::{
     Args,
     builder::{PossibleValuesParser, TypedValueParser},
@@ -44,21 +44,15 @@ pub struct Publish {
     #[serde(flatten)]
     options: Options,
     #[command(flatten)]
-    #[serde(skip_serializing_if = "MessageCallback::is_none")]
+    #[serde(skip_serializing_if = "is_default")]
     callback: MessageCallback,
 }
 
-#[derive(Args, Serialize)]
+#[derive(Args, Default, PartialEq, Serialize)]
 struct MessageCallback {
     /// In a pushed topic: send this message to this URL, not to the topic's.
     #[arg(long = "callback", value_name = "URL")]
     url: Option<String>,
-}
-
-impl MessageCallback {
-    fn is_none(&self) -> bool {
-        self.url.is_none()
-    }
 }
 
 impl Publish {

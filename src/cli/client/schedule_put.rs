@@ -8,6 +8,7 @@ use super::{
     payload::{Payload, WithPayload, as_map, header},
     schedules::schedule,
 };
+use crate::store::is_default;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
@@ -49,7 +50,7 @@ pub struct Put {
     #[serde(skip_serializing_if = "Option::is_none")]
     topic: Option<String>,
     #[command(flatten)]
-    #[serde(skip_serializing_if = "Callback::is_none")]
+    #[serde(skip_serializing_if = "is_default")]
     callback: Callback,
     #[command(flatten)]
     #[serde(skip)]
@@ -60,7 +61,7 @@ pub struct Put {
     catch_up: Option<CatchUp>,
 }
 
-#[derive(Args, Serialize)]
+#[derive(Args, Default, PartialEq, Serialize)]
 struct Callback {
     /// URL to call; instead of --topic.
     #[arg(long = "callback", id = "callback", value_name = "URL")]
@@ -73,12 +74,6 @@ struct Callback {
     #[arg(long, value_name = "DURATION", value_parser = durations::parse, conflicts_with = "topic")]
     #[serde(rename = "timeout_ms", skip_serializing_if = "Option::is_none")]
     timeout: Option<u64>,
-}
-
-impl Callback {
-    fn is_none(&self) -> bool {
-        self.url.is_none()
-    }
 }
 
 #[derive(Args, Serialize)]
