@@ -147,9 +147,9 @@ impl Room {
                 return Err(Full { of: at, held, is_certain });
             }
         }
-        for at in 0..2 {
-            counted.added[at] += wanted[at];
-            counted.under_way[at] += wanted[at];
+        for (at, wanted) in wanted.into_iter().enumerate() {
+            counted.added[at] += wanted;
+            counted.under_way[at] += wanted;
         }
         drop(counted);
         Ok(Publishing(self.clone(), wanted))
