@@ -40,17 +40,15 @@ pub fn max_connections(wanted: usize, files: Option<u64>) -> usize {
 /// Handshakes under way. The buffers of one can be made to hold 64 KiB.
 const MAX_HANDSHAKES: usize = 1024;
 
-/// Half of so many connections of a thread that leave free memory worth giving back.
-const MIN_BURST: usize = 64;
 /// mimalloc returns a thread's free pages to the system once they were free for a moment, but only looks for them at every
-/// 10,000th allocation above 1 KiB: an idle thread keeps what a burst of connections took.
+/// 10,000th allocation above 1 KiB: an idle thread would keep what a burst of connections took (31 KiB each).
 const ALLOCATIONS: usize = 10_000;
 const ALLOCATION: usize = 2 * 1024;
-const GIVE_BACK_INTERVAL: Duration = Duration::from_secs(1);
+const GIVE_BACK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Returns what connections that have closed leave on this thread: pages at first, then whole segments of them.
+/// Returns what connections that have closed leave on this thread. A time takes a fifth of a millisecond.
 async fn give_back() {
-    for _ in 0..2 {
+    loop {
         tokio::time::sleep(GIVE_BACK_INTERVAL).await;
         (0..ALLOCATIONS).for_each(|_| drop(black_box(Vec::<u8>::with_capacity(ALLOCATION))));
     }
@@ -72,18 +70,15 @@ struct Open {
     next: u64,
     /// How many connections each thread serves.
     of_thread: Vec<usize>,
-    /// How many it served at most since half of them have left.
-    peaks: Vec<usize>,
     connections: HashMap<u64, Arc<Activity>>,
 }
 
 impl Connections {
     /// Creates an empty set of at most `max` connections that these threads are to serve; `gauge` shows how many are open.
     pub fn new(threads: &[Handle], max: usize, gauge: Gauge) -> Arc<Self> {
+        threads.iter().for_each(|thread| drop(thread.spawn(give_back())));
         let of_thread = vec![0; threads.len()];
-        let peaks = of_thread.clone();
-        let open = Open { next: 0, of_thread, peaks, connections: HashMap::new() };
-        let open = Mutex::new(open);
+        let open = Mutex::new(Open { next: 0, of_thread, connections: HashMap::new() });
         let (closed, beginning) = (Notify::new(), Arc::default());
         Arc::new(Self { threads: threads.to_vec(), max, open, closed, beginning, gauge })
     }
@@ -107,7 +102,6 @@ impl Connections {
             return;
         };
         *count += 1;
-        open.peaks[thread] = open.peaks[thread].max(open.of_thread[thread]);
         let slot = Slot { connections: self.clone(), number, thread };
         let task = handle.spawn(async move {
             let _slot = slot;
@@ -211,16 +205,8 @@ impl Drop for Slot {
         open.connections.remove(&self.number);
         self.connections.gauge.dec();
         open.of_thread[self.thread] -= 1;
-        let (count, peak) = (open.of_thread[self.thread], &mut open.peaks[self.thread]);
-        let is_burst_over = *peak >= MIN_BURST && count <= *peak / 2;
-        if is_burst_over {
-            *peak = count;
-        }
         drop(open);
         self.connections.closed.notify_one();
-        if is_burst_over {
-            self.connections.threads[self.thread].spawn(give_back());
-        }
     }
 }
 

@@ -116,10 +116,7 @@ impl Fence {
     }
 
     fn set_key(&self, key: Option<&Arc<str>>) {
-        let mut present = self.lock_key();
-        if present.as_ref() != key {
-            *present = key.cloned();
-        }
+        *self.lock_key() = key.cloned();
     }
 
     fn lock_key(&self) -> MutexGuard<'_, Option<Arc<str>>> {
@@ -181,15 +178,10 @@ impl Fence {
 
     /// Gives up what `is_void` says.
     pub(super) fn void(&self, node: &Node, is_void: impl Fn(Instant, &Held) -> bool) {
-        let mut void: Vec<Waiting> = Vec::new();
-        let mut queue = self.lock();
-        for (came, held) in &mut queue.held {
-            if is_void(*came, held) {
-                void.append(&mut held.answers);
-            }
-        }
-        queue.tidy();
-        drop(queue);
+        let void = self.take(|_, came, held| match is_void(came, held) {
+            true => std::mem::take(&mut held.answers),
+            false => Vec::new(),
+        });
         if void.is_empty() {
             return;
         }
@@ -204,30 +196,33 @@ impl Fence {
 
     /// Hands out what only waits for replicas that confirm at once.
     pub(super) fn end_attempts(&self) {
-        let mut queue = self.lock();
-        let mut ended = Vec::new();
-        for (_, held) in &mut queue.held {
-            ended.extend(held.answers.extract_if(.., |it| it.attempt));
-        }
-        queue.tidy();
-        drop(queue);
+        let ended = self.take(|_, _, held| held.answers.extract_if(.., |it| it.attempt).collect());
         ended.into_iter().for_each(|it| (it.release)(Ok(())));
     }
 
     /// Hands out what a round has confirmed, of all before `end`. From then on lanes ask by themselves, with this key.
     pub(super) fn release(&self, end: usize, round: &Round, key: &Arc<str>) {
-        let mut confirmed = Vec::new();
-        let mut queue = self.lock();
-        let many = end.saturating_sub(queue.gone).min(queue.held.len());
-        for (_, held) in queue.held.iter_mut().take(many) {
-            confirmed.append(&mut held.confirmed_by(round));
-        }
-        queue.tidy();
-        drop(queue);
+        let confirmed = self.take(|at, _, held| match at < end {
+            true => held.confirmed_by(round),
+            false => Vec::new(),
+        });
         if !confirmed.is_empty() {
             self.set_key(Some(key));
         }
         confirmed.into_iter().for_each(|it| (it.release)(Ok(())));
+    }
+
+    /// Takes out what `pick` takes of each pipeline's answers, by their place in the line and when they came.
+    fn take(&self, pick: impl Fn(usize, Instant, &mut Held) -> Vec<Waiting>) -> Vec<Waiting> {
+        let mut queue = self.lock();
+        let gone = queue.gone;
+        let all = queue.held.iter_mut().enumerate();
+        let taken = all.flat_map(|(at, (came, held))| pick(gone + at, *came, held)).collect();
+        while queue.held.front().is_some_and(|(_, held)| held.answers.is_empty()) {
+            queue.held.pop_front();
+            queue.gone += 1;
+        }
+        taken
     }
 
     /// Is anything left before `end` that another epoch has written?
@@ -240,15 +235,5 @@ impl Fence {
     fn lock(&self) -> MutexGuard<'_, Queue> {
         // Nothing in here panics half way through a change.
         self.queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-}
-
-impl Queue {
-    /// Forgets those at the front of which no answer is left.
-    fn tidy(&mut self) {
-        while self.held.front().is_some_and(|(_, held)| held.answers.is_empty()) {
-            self.held.pop_front();
-            self.gone += 1;
-        }
     }
 }

@@ -86,10 +86,8 @@ pub(super) async fn send(
                 }
                 _ => None,
             };
-            for at in asking.into_iter().rev().filter(|at| *at < replies.len()).collect::<Vec<_>>()
-            {
-                replies.remove(at);
-            }
+            let mut at = 0..;
+            replies.retain(|_| at.next().is_some_and(|at| !asking.contains(&at)));
             let info = (waits && !replies.is_empty()).then(|| replies.remove(0));
             let epoch =
                 info.map(|info| epoch_of(reply::word(&info).unwrap_or_default(), "master_replid"));

@@ -161,35 +161,31 @@ impl Store {
         let asked: u64 = all.iter().map(|options| options.max_messages).sum();
         let asked = asked.min(GROUP_MESSAGES as u64);
         let mut allowed = Allowed { messages: asked, entry: None, taken: 0, next_at: None };
-        if topic.is_split() && topic.max_leased().is_some() {
-            let name = hex::encode(random_bytes());
-            allowed.entry = Some(format!("{asked} {name}"));
-            match self.free_places(topic, asked, &name).await {
-                Ok((free, next_at)) => (allowed.messages, allowed.next_at) = (free, next_at),
-                Err(error) => {
-                    self.settle(topic, &allowed, &Ok(Vec::new())).await;
-                    return Err(error);
+        let found = async {
+            if topic.is_split() && topic.max_leased().is_some() {
+                let name = hex::encode(random_bytes());
+                allowed.entry = Some(format!("{asked} {name}"));
+                (allowed.messages, allowed.next_at) = self.free_places(topic, asked, &name).await?;
+            }
+            if let Some(rate) = topic.settings.rate_per_s
+                && allowed.messages > 0
+            {
+                let taken = self.take_calls(&topic.name, rate, allowed.messages as i64).await?;
+                if taken.calls < allowed.messages {
+                    let now = self.now_at(&Partition::first(topic.clone()));
+                    allowed.next_at = Some(now.saturating_add(taken.next_ms));
                 }
+                (allowed.messages, allowed.taken) = (taken.calls, taken.calls);
+            }
+            Ok(())
+        };
+        match found.await {
+            Ok(()) => Ok(allowed),
+            Err(error) => {
+                self.settle(topic, &allowed, &Ok(Vec::new())).await;
+                Err(error)
             }
         }
-        if let Some(rate) = topic.settings.rate_per_s
-            && allowed.messages > 0
-        {
-            match self.take_calls(&topic.name, rate, allowed.messages as i64).await {
-                Ok(taken) => {
-                    if taken.calls < allowed.messages {
-                        let now = self.now_at(&Partition::first(topic.clone()));
-                        allowed.next_at = Some(now.saturating_add(taken.next_ms));
-                    }
-                    (allowed.messages, allowed.taken) = (taken.calls, taken.calls);
-                }
-                Err(error) => {
-                    self.settle(topic, &allowed, &Ok(Vec::new())).await;
-                    return Err(error);
-                }
-            }
-        }
-        Ok(allowed)
     }
 
     /// Says that `asked` leases of a topic of several partitions will be asked for, and returns how many of them it may have;
@@ -218,36 +214,33 @@ impl Store {
                 let counted = self.on(Target::Partition(&topic.name, it.route.partition), count);
                 self.answer_within(&it, self.patience(&it), counted).await
             }));
-            let (mut leases, mut others, mut patience) = (0, 0, None::<Millis>);
-            let (mut now_in, mut failed) = (None, None);
+            let (mut leases, mut others, mut patience) = (0, 0, REFUSED_MS);
+            let (mut found, mut failed) = (None, Error::Internal);
             for (it, counted) in topic.all().zip(counted.await) {
                 match counted.unwrap_or(Err(Error::RedisUnavailable)) {
                     Ok((now_is, (now, leased, ends, asking))) => {
                         it.leased.store(leased, Relaxed);
                         leases += leased;
                         others = asking.max(others);
-                        let wait = ends.map_or(REFUSED_MS, |ends| (ends - now).max(1));
-                        patience = Some(patience.map_or(wait, |least| least.min(wait)));
-                        now_in = Some(now_is.topic);
+                        patience = ends.map_or(patience, |ends| patience.min((ends - now).max(1)));
+                        found = Some(now_is.topic);
                     }
                     Err(error @ (Error::RedisUnavailable | Error::OutcomeUnknown)) => {
                         let share = topic.max_leased().map_or(0, |most| it.large_share(most));
                         leases += it.leased.load(Relaxed).max(share);
-                        failed = Some(error);
+                        failed = error;
                     }
                     Err(error) => return Err(error),
                 }
             }
-            let Some(now_in) = now_in else { return Err(failed.unwrap_or(Error::Internal)) };
             // By now it may have another limit, or none.
-            let Some(most) = now_in.max_leased() else { return Ok((asked, None)) };
+            let Some(most) = found.ok_or(failed)?.max_leased() else { return Ok((asked, None)) };
             let got = ((most - others - leases).max(0) as u64).min(asked);
             if got == asked {
                 return Ok((got, None));
             }
             if short {
-                let most = if others > 0 { ASKING_MS } else { REFUSED_MS };
-                let patience = patience.map_or(most, |patience| patience.min(most));
+                let patience = if others > 0 { patience.min(ASKING_MS) } else { patience };
                 let now = self.now_at(&Partition::first(topic.clone()));
                 return Ok((got, Some(now + patience)));
             }
