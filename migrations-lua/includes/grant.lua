@@ -78,6 +78,7 @@ local function hold_early(k, now, most, interval, burst, rounds)
     if not first then return most end
     if round == rounds then return first - 1 end
     for id, met in pairs(early) do plan(k, id, now, nil, met) end
+    if k.planned > 1000 then return first - 1 end
   end
 end
 

@@ -104,8 +104,10 @@ end
 local function plan(k, id, now, wanted, met)
   local _, interval, burst = group_rules(k)
   if not interval then return end
-  local cost = math.min(entries_of(k.heads, id), 512) + 8
-  if k.planned and k.planned + cost > 520 then
+  -- To plan a turn costs as much as to look at eight heads.
+  local cost = entries_of(k.heads, id)
+  cost = cost + 8 * math.min(cost, 64) + 8
+  if k.planned and k.planned + cost > 1000 then
     mark(k, id, 0)
     wake(k.meta, redis.call('HGET', k.meta, 'sleep'), now)
     return

@@ -175,10 +175,10 @@ impl World {
     /// Messages of these states leave: how many.
     pub fn purge(&mut self, at: usize, states: &[&str]) -> i64 {
         let mut count = 0;
-        // What is blocked goes with what is delayed, and first: nobody lets it go.
-        let blocked = states.contains(&"delayed").then_some(&"blocked");
-        for state in blocked.into_iter().chain(states) {
-            for n in self.in_state(at, state) {
+        // What is blocked goes with what is delayed, and first: nobody lets it go, and no turn comes sooner.
+        for state in ["blocked", "delayed", "ready", "dead"] {
+            let with = if state == "blocked" { "delayed" } else { state };
+            for n in self.in_state(at, state).into_iter().filter(|_| states.contains(&with)) {
                 self.remove(n, Some("purged"));
                 count += 1;
             }

@@ -145,6 +145,8 @@ impl Walk<'_> {
     pub(super) async fn purge(&mut self, via: bool, at: usize, mut which: [bool; 3]) -> Kept {
         // What the ready leave behind may be purged with them or not: then the blocked go, too.
         which[1] |= !self.world.in_state(at, "blocked").is_empty();
+        // So may those whose turn comes sooner then.
+        which[1] |= self.world.of(at).any(|(_, m)| m.turn.is_some());
         let states: Vec<&str> = ["ready", "delayed", "dead"]
             .into_iter()
             .zip(which)
