@@ -82,9 +82,9 @@ end
 -- and whether a new message has to wait in any case.
 local function line_of(group)
   local id = group_id(group)
-  -- To look for the only one costs a third of counting it.
+  -- To look for the only one costs a third of counting it. A lowered concurrency leaves more, which may be dropped.
   local from, upto = bounds_of(id)
-  local heads = most > 1 and entries_of(k.heads, id) or #redis.call('ZRANGEBYLEX', k.heads, from, upto, 'LIMIT', 0, 1)
+  local heads = (most > 1 or rules.drops_oldest) and entries_of(k.heads, id) or #redis.call('ZRANGEBYLEX', k.heads, from, upto, 'LIMIT', 0, 1)
   -- A new message waits, however many do, unless the call drops some of them.
   local behind = (heads < most or rules.drops_oldest) and entries_of(k.queued, id) or 0
   local its = { id, heads, behind }

@@ -148,7 +148,8 @@ pub(super) fn read_snapshot(
     let extra = Extra::parse(&fields.text()?);
     // Of a leased message it is when it may have been granted.
     let over = fields.instant()?;
-    let expires_at = over.filter(|_| state != State::Leased && has_ttl(topic, state));
+    let begun = extra.ttl_ms.is_some() || has_ttl(topic, state);
+    let expires_at = over.filter(|_| state != State::Leased && begun);
     let (written, stored) = (fields.text()?, fields.bytes()?);
     let body = decode_or_empty(body.cloned().unwrap_or(stored), &id, topic);
     let (last_error, events) = (last_error(&written), Event::read_all(&written));
@@ -174,8 +175,8 @@ pub(super) fn read_snapshot(
     })
 }
 
-/// Has the TTL of a message in this state begun? Where groups have a rate, it begins when the message could go.
-pub(super) fn has_ttl(topic: &Topic, state: State) -> bool {
+/// Has the topic's TTL of a message in this state begun? Where groups have a rate, it begins when the message could go.
+fn has_ttl(topic: &Topic, state: State) -> bool {
     state != State::Blocked || topic.settings.group_rate_per_s.is_none()
 }
 

@@ -10,7 +10,7 @@ use crate::{
         batch::{Command, Request},
         callback_names::shown,
         extra::Extra,
-        message::{decode_or_empty, has_ttl},
+        message::decode_or_empty,
         partition::{Partition, PartitionName},
         registry::Topic,
         reply::{CallError, Reply},
@@ -299,10 +299,11 @@ pub(in crate::store) fn read_listed(
         let held = i64::from(matches!(state, State::Leased | State::Acked));
         let max = extra.max_attempts.map_or(topic_max, i64::from);
         let waits = matches!(state, State::Delayed | State::Ready | State::Blocked);
-        // Of a message that was granted before it is not known here when it first fell due.
+        // Of a message that was granted before it is not known here when it first fell due, nor of one that waited for a rate.
+        let rated = extra.group.is_some() && reply.topic().settings.group_rate_per_s.is_some();
         let ttl = extra.ttl_ms.or((topic_ttl > 0).then_some(topic_ttl));
         let expires_at = ttl
-            .filter(|_| waits && extra.attempts == 0 && has_ttl(reply.topic(), state))
+            .filter(|_| waits && extra.attempts == 0 && (state == State::Delayed || !rated))
             .map(|ttl| at.saturating_add(ttl));
         let message = MessageSnapshot {
             id,

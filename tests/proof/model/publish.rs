@@ -122,8 +122,9 @@ impl World {
             let tied = waiting().filter(|(due, _)| *due == earliest);
             let oldest = tied.map(|(_, n)| n).min_by_key(|n| {
                 let m = &self.messages[*n];
-                let class = if m.blocked { 1 } else { 2 * i64::from(m.priority > 0) };
-                let priority = if m.blocked { 0 } else { -m.priority };
+                let blocked = self.in_line.contains(n);
+                let class = if blocked { 1 } else { 2 * i64::from(m.priority > 0) };
+                let priority = if blocked { 0 } else { -m.priority };
                 (survivors.contains(&m.id), class, priority, m.id.clone())
             });
             let Some(oldest) = oldest else { break };
@@ -186,6 +187,9 @@ impl World {
         self.join(n);
         let m = &mut self.messages[n];
         m.began = m.ttl.and(m.due());
+        if m.blocked {
+            self.in_line.push(n);
+        }
         n
     }
 }

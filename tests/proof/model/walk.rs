@@ -269,6 +269,7 @@ impl<'a> Walk<'a> {
     /// The messages that still wait, where the topic may have dropped some.
     async fn survivors(&mut self, via: bool, at: usize, more: usize) -> Kept<HashSet<String>> {
         let mut ids = HashSet::new();
+        self.world.in_line = self.world.in_state(at, "blocked");
         let config = self.world.topics[at].as_ref().map(|topic| &topic.config);
         let most = config.filter(|config| config.drop_oldest).and_then(|c| c.max_messages);
         let most = most.and_then(|most| usize::try_from(most).ok());

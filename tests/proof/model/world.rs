@@ -150,6 +150,8 @@ pub struct World {
     pub(super) rates: BTreeMap<(usize, String), i64>,
     /// The same of those that were granted.
     pub(super) granted: BTreeMap<(usize, String), i64>,
+    /// What was blocked when the publish under way began, or came so since: a full topic drops it as such.
+    pub(super) in_line: Vec<usize>,
     /// Time itself is at work.
     pub(super) settling: bool,
     /// Time has ended a message of a group.
