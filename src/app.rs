@@ -7,26 +7,21 @@ mod systemd;
 
 pub use run_error::RunError;
 
-use crate::{
-    config::Config,
-    embedded::{EmbeddedRedis, Options},
-    http::{
-        self, Budget, Handshakes, TrustedProxies,
-        access::Access,
-        server::{self, Service},
-    },
-    longpoll::LongPolls,
-    loops::{
-        callbacks::{Caller, Sending, send_callbacks},
-        keep_history, register_instance, run_housekeeping, tick_schedules,
-    },
-    metrics::Metrics,
-    model::{AddressGuard, SigningSecret, Zones},
-    reload::Watched,
-    store::{RedisArgs, Store, StoreOptions},
-    traces::Traces,
-};
+use crate::{config::Config, embedded::EmbeddedRedis};
 use address::announce;
+use dueq_base::{metrics::Metrics, reload::Watched, traces::Traces};
+use dueq_http::{
+    self as http, Budget, Handshakes, TrustedProxies,
+    access::Access,
+    server::{self, Service},
+};
+use dueq_longpoll::LongPolls;
+use dueq_loops::{
+    callbacks::{Caller, Sending, send_callbacks},
+    keep_history, register_instance, run_housekeeping, tick_schedules,
+};
+use dueq_model::{AddressGuard, SigningSecret, Zones};
+use dueq_store::{RedisArgs, Store, StoreOptions};
 use rustix::process::{Resource, getrlimit};
 use secrets::{SHARED_SIGNING, listener_tls, signing_secrets};
 use std::{
@@ -62,30 +57,25 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
     let metrics = Arc::new(Metrics::new());
-    let access = Access::new(&config, &metrics)?;
-    let zones = Zones::open(config.tzdata_dir.as_deref()).map_err(RunError::Tzdata)?;
-    let signing_file = config.signing_secret_file.clone();
+    let access = Access::new(&config.http, &metrics)?;
+    let zones = Zones::open(config.store.tzdata_dir.as_deref()).map_err(RunError::Tzdata)?;
+    let signing_file = config.callbacks.signing_secret_file.clone();
     let signing_file = Watched::new("signing secrets", signing_file.into_iter().collect());
     let (signing, secrets) = watch::channel(signing_secrets(&config)?);
-    let tls_files = [&config.tls_cert, &config.tls_key, &config.tls_client_ca];
+    let tls_files = [&config.http.tls_cert, &config.http.tls_key, &config.http.tls_client_ca];
     let tls_files = tls_files.into_iter().flatten().cloned().collect();
     let tls_files = Watched::new("certificates of the listener", tls_files);
     let (certificates, tls) = watch::channel(listener_tls(&config, &metrics.certificates)?);
     let (threads, handshakes) =
         threads.split_at(threads.len() - usize::from(tls.borrow().is_some()));
-    let redis_files = Watched::new("password and certificates for Redis", config.redis.files());
-    let listener =
-        server::listen(config.listen).map_err(|error| RunError::Listen(config.listen, error))?;
-    let (redis, mut embedded) = match config.redis.are_given() {
-        true => (RedisArgs { insecure: config.insecure, ..config.redis.clone() }, None),
+    let redis_files =
+        Watched::new("password and certificates for Redis", config.store.redis.files());
+    let listener = server::listen(config.http.listen)
+        .map_err(|error| RunError::Listen(config.http.listen, error))?;
+    let (redis, mut embedded) = match config.store.redis.are_given() {
+        true => (RedisArgs { insecure: config.http.insecure, ..config.store.redis.clone() }, None),
         false => {
-            let redis = EmbeddedRedis::start(Options {
-                data_dir: config.data_dir.clone(),
-                redis_bin: config.redis_bin.clone(),
-                fsync: config.fsync,
-                maxmemory: config.redis_maxmemory,
-            })
-            .await?;
+            let redis = EmbeddedRedis::start(config.embedded.clone()).await?;
             (RedisArgs::at(redis.url()), Some(redis))
         }
     };
@@ -158,10 +148,10 @@ async fn serve(
         start;
     let options = StoreOptions {
         redis,
-        key_prefix: config.key_prefix.clone(),
-        lanes: config.lanes.into(),
-        timeout: Duration::from_millis(config.redis_timeout_ms),
-        replicas: config.replicas,
+        key_prefix: config.store.key_prefix.clone(),
+        lanes: config.store.lanes.into(),
+        timeout: Duration::from_millis(config.store.redis_timeout_ms),
+        replicas: config.store.replicas,
         upgrade: true,
     };
     let (store, woken) = Store::connect(&options, metrics.clone()).await?;
@@ -186,26 +176,26 @@ async fn serve(
     let polls = LongPolls::start(store.clone(), metrics.clone(), woken).await;
     let drain = Duration::from_millis(config.drain_timeout_ms);
     let (stopping, is_stopping) = watch::channel(false);
-    access.warn(config.listen);
-    if config.shared_signing {
+    access.warn(config.http.listen);
+    if config.callbacks.shared_signing {
         tracing::warn!("{SHARED_SIGNING}");
     }
     let (follow_files, close_audit) = (access.follow_files(), access.close_audit());
     let addresses = Arc::new(AddressGuard {
-        allowed: config.callback_allow.clone(),
-        only: config.callback_only.clone(),
-        denied: config.callback_deny.clone(),
+        allowed: config.callbacks.callback_allow.clone(),
+        only: config.callbacks.callback_only.clone(),
+        denied: config.callbacks.callback_deny.clone(),
     });
     let (traces, exporting) = Traces::start(config.trace_context, &metrics)?.unzip();
-    let inflight = usize::try_from(config.max_inflight_bytes).unwrap_or(usize::MAX);
-    let public_url = config.public_url.clone().unwrap_or_default();
+    let inflight = usize::try_from(config.http.max_inflight_bytes).unwrap_or(usize::MAX);
+    let public_url = config.http.public_url.clone().unwrap_or_default();
     let budget = Budget::new(inflight);
-    let proxies = Arc::new(TrustedProxies::new(config.trusted_proxies.clone()));
+    let proxies = Arc::new(TrustedProxies::new(config.http.trusted_proxies.clone()));
     let settings = http::Settings {
-        body: config.max_body_bytes,
+        body: config.http.max_body_bytes,
         budget: budget.clone(),
         public_url: public_url.clone(),
-        hide_payloads: config.ui_hide_payloads,
+        hide_payloads: config.http.ui_hide_payloads,
         proxies: proxies.clone(),
         traces: traces.clone(),
         signing: secrets.clone(),
@@ -219,9 +209,9 @@ async fn serve(
         settings,
         is_stopping,
     )?;
-    let caller = match config.no_dispatch {
+    let caller = match config.callbacks.no_dispatch {
         true => None,
-        false => Some(Caller::new(addresses, config.callback_dns)?),
+        false => Some(Caller::new(addresses, config.callbacks.callback_dns)?),
     };
     announced(announce(config, &listener)?);
     // Nothing fails from here on, so everything started below is stopped in order.
@@ -264,8 +254,8 @@ async fn serve(
             traces,
             caller,
             secrets,
-            shared_signing: config.shared_signing,
-            longest: Duration::from_millis(config.callback_max_timeout_ms),
+            shared_signing: config.callbacks.shared_signing,
+            longest: Duration::from_millis(config.callbacks.callback_max_timeout_ms),
             drain,
         };
         let stopping = stop_loops.clone();
@@ -336,7 +326,7 @@ async fn serve(
 
 /// The maximum number of client connections.
 fn max_connections(config: &Config) -> usize {
-    let wanted = config.max_connections as usize;
+    let wanted = config.http.max_connections as usize;
     let files = getrlimit(Resource::Nofile).current;
     let max = http::max_connections(wanted, files);
     if max < wanted {

@@ -58,26 +58,12 @@
 //! `store/cluster/mod.rs` the primaries of a Cluster, and `store/clock.rs` follows the time of each. `cli` has the subcommands, and `guide` the pages
 //! that the server shows at `/guide`. The keys in Redis are described in `migrations-lua/README.md`.
 //!
-//! Modules import in one direction:
-//! `{seeded, embedded, files, reload} ← tls ← model ← error ← background ← metrics ← traces ← store ← longpoll ← {http, loops} ← app
-//! ← cli ← main`.
+//! The parts are crates of one workspace, each of which names only those before it: `model`, `base` (files, TLS, metrics,
+//! traces), `store`, `longpoll`, `http` and `loops`, and this one, which has the program: its options, `app` and `cli`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod app;
-pub mod background;
 pub mod cli;
 pub mod config;
 pub mod embedded;
-pub mod error;
-pub mod files;
-pub mod http;
-pub mod longpoll;
-pub mod loops;
-pub mod metrics;
-pub mod model;
-pub mod reload;
-mod seeded;
-pub mod store;
-pub mod tls;
-pub mod traces;

@@ -1,9 +1,9 @@
 //! Why `dueq serve` does not run. Each message is one line, for whoever starts it.
 
-use crate::{
-    embedded::StartError, files::FileError, http::access::AccessError, store::ConnectError,
-    tls::TlsError, traces::TracesError,
-};
+use crate::embedded::StartError;
+use dueq_base::{files::FileError, tls::TlsError, traces::TracesError};
+use dueq_http::access::AccessError;
+use dueq_store::ConnectError;
 use std::{io, net::SocketAddr, path::PathBuf};
 
 /// The reason why the service could not start. Each message is one line.

@@ -1,13 +1,14 @@
 //! What files hold that the configuration names, as it is read at the start and whenever they change.
 
 use super::RunError;
-use crate::{
-    config::{Config, Secret},
+use crate::config::Config;
+use dueq_base::{
     files::{self, FileError},
     metrics::Certificates,
-    model::{MAX_SECRETS, SigningSecret},
     tls::{self, TlsError},
 };
+use dueq_model::Secret;
+use dueq_model::{MAX_SECRETS, SigningSecret};
 use rustls::ServerConfig;
 use std::{fmt::Display, sync::Arc};
 
@@ -28,8 +29,11 @@ pub fn signing_secrets(config: &Config) -> Result<Arc<[SigningSecret]>, RunError
             secrets => Ok(secrets),
         }
     };
-    let Some(path) = &config.signing_secret_file else {
-        return parse("--signing-secret", &mut config.signing_secrets.iter().map(Secret::reveal));
+    let Some(path) = &config.callbacks.signing_secret_file else {
+        return parse(
+            "--signing-secret",
+            &mut config.callbacks.signing_secrets.iter().map(Secret::reveal),
+        );
     };
     files::secret_text(path, |text| {
         let lines = text.lines().map(str::trim);
@@ -46,8 +50,8 @@ pub fn listener_tls(
     config: &Config,
     certificates: &Certificates,
 ) -> Result<Option<Arc<ServerConfig>>, TlsError> {
-    let Some(identity) = config.identity() else { return Ok(None) };
-    let (tls, expiry) = tls::listener(&identity, config.tls_client_ca.as_deref())?;
+    let Some(identity) = config.http.identity() else { return Ok(None) };
+    let (tls, expiry) = tls::listener(&identity, config.http.tls_client_ca.as_deref())?;
     certificates.uses(Some(expiry));
     Ok(Some(Arc::new(tls)))
 }

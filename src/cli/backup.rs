@@ -1,8 +1,10 @@
 //! `dueq backup`: a copy of the data of the private Redis, while it is served or not. Each is a data directory by itself.
 
 use super::{client::durations::now, fail, progress::Progress};
-use crate::{embedded::Snapshot, files::random_name, model::format_instant};
+use crate::embedded::Snapshot;
 use clap::Args as ClapArgs;
+use dueq_base::files::random_name;
+use dueq_model::format_instant;
 use std::{
     fs, io,
     path::{Path, PathBuf},

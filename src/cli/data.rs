@@ -1,12 +1,10 @@
 //! The data that offline commands work on: a Redis, or the directory of a private Redis that is not being served.
 
-use crate::{
-    config::Secret,
-    embedded::{self, EmbeddedRedis, Fsync, Options, StartError},
-    metrics::Metrics,
-    store::{RedisArgs, Store, StoreOptions},
-};
+use crate::embedded::{self, EmbeddedArgs, EmbeddedRedis, Fsync, StartError};
 use clap::{Args, builder::BoolishValueParser};
+use dueq_base::metrics::Metrics;
+use dueq_model::Secret;
+use dueq_store::{RedisArgs, Store, StoreOptions};
 use std::{error::Error, path::PathBuf, sync::Arc};
 
 /// Arguments that name the data.
@@ -88,7 +86,7 @@ impl DataArgs {
         let (redis, embedded) = match redis.are_given() {
             true => (RedisArgs { insecure, ..redis }, None),
             false => {
-                let options = Options { data_dir, redis_bin, fsync, maxmemory: Some(0) };
+                let options = EmbeddedArgs { data_dir, redis_bin, fsync, maxmemory: Some(0) };
                 let dir = options.data_dir.clone();
                 match EmbeddedRedis::start(options).await {
                     Ok(redis) => (RedisArgs::at(redis.url()), Some(redis)),

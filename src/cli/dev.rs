@@ -5,13 +5,11 @@ use super::{
     client::table::{clean, quoted},
     serve,
 };
-use crate::{
-    config::Config,
-    files,
-    model::{SigningSecret, TopicName, derived},
-};
+use crate::config::Config;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use clap::builder::BoolishValueParser;
+use dueq_base::files;
+use dueq_model::{SigningSecret, TopicName, derived};
 use ipnet::IpNet;
 use rustix::process::geteuid;
 use std::{
@@ -49,22 +47,26 @@ pub struct Args {
 pub async fn run(Args { no_open, mut config }: Args, threads: &[Handle]) -> ExitCode {
     let loopback = [IpAddr::from([127, 0, 0, 0]), Ipv6Addr::LOCALHOST.into()];
     let networks = loopback.into_iter().zip([8, 128]);
-    config.callback_allow.extend(networks.filter_map(|(ip, bits)| IpNet::new(ip, bits).ok()));
-    let is_given = !config.signing_secrets.is_empty() || config.signing_secret_file.is_some();
+    config
+        .callbacks
+        .callback_allow
+        .extend(networks.filter_map(|(ip, bits)| IpNet::new(ip, bits).ok()));
+    let is_given = !config.callbacks.signing_secrets.is_empty()
+        || config.callbacks.signing_secret_file.is_some();
     let mut secret = None;
     if !is_given {
-        match kept_secret(&config.data_dir) {
+        match kept_secret(&config.embedded.data_dir) {
             Ok(kept) => secret = Some(kept),
             Err(error) => return super::fail(&error),
         }
-        config.signing_secret_file = Some(secret_file(&config.data_dir));
+        config.callbacks.signing_secret_file = Some(secret_file(&config.embedded.data_dir));
     }
     let welcome = Welcome {
-        scheme: if config.tls_cert.is_some() { "https" } else { "http" },
-        has_keys: !config.api_keys.is_empty() || config.api_key_file.is_some(),
+        scheme: if config.http.tls_cert.is_some() { "https" } else { "http" },
+        has_keys: !config.http.api_keys.is_empty() || config.http.api_key_file.is_some(),
         // Without a private Redis, the directory has nothing but the secret.
-        data: (!config.redis.are_given()).then(|| config.data_dir.clone()),
-        secret_dir: secret.is_some().then(|| config.data_dir.clone()),
+        data: (!config.store.redis.are_given()).then(|| config.embedded.data_dir.clone()),
+        secret_dir: secret.is_some().then(|| config.embedded.data_dir.clone()),
         secret,
     };
     let announced = move |bound| {

@@ -2,8 +2,8 @@
 //! standard error: in the file, by a careless `>>`, it would be a bare key, which may do everything.
 
 use super::client::{KeySecret, key_secret};
-use crate::http::access::new_key;
 use clap::{Args as ClapArgs, Subcommand};
+use dueq_http::access::new_key;
 use std::process::ExitCode;
 
 /// Arguments of `dueq keys`.

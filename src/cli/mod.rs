@@ -17,8 +17,9 @@ mod serve;
 mod server_url;
 mod signals;
 
-use crate::{config::Config, http};
+use crate::config::Config;
 use clap::{CommandFactory as _, Parser, Subcommand};
+use dueq_http as http;
 use rustix::{fs::Mode, process::umask};
 use std::process::ExitCode;
 use tokio::runtime::Builder;
@@ -91,7 +92,7 @@ pub fn main() -> ExitCode {
         _ => None,
     };
     let threads =
-        config.map_or(1, |config| config.threads() + usize::from(config.identity().is_some()));
+        config.map_or(1, |config| config.threads() + usize::from(config.http.identity().is_some()));
     // Each runtime has one thread: a runtime with several wakes another thread for most of its work.
     let runtime = || Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtimes: Vec<_> = match (0..threads).map(|_| runtime()).collect::<Result<_, _>>() {

@@ -4,9 +4,9 @@ use super::{data::DataArgs, signals};
 use crate::{
     app,
     config::{Config, LogFormat},
-    store::{KNOWN_VERSION, SCHEMA_VERSION},
 };
 use clap::Args;
+use dueq_store::{KNOWN_VERSION, SCHEMA_VERSION};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::{
     io::{self, IsTerminal},

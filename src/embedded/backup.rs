@@ -5,7 +5,7 @@
 //! before it answers, so whatever was answered before the copy began is in it. Nothing is asked of Redis.
 
 use super::torn;
-use crate::files::create_new;
+use dueq_base::files::create_new;
 use std::{
     fs::{self, DirBuilder, File},
     io::{self, Read, Write},

@@ -1,7 +1,7 @@
 //! The data directory: made, locked, tidied of what a crash left, and where in it (or beside it) the socket goes.
 
 use super::StartError;
-use crate::files::random_name;
+use dueq_base::files::random_name;
 use rustix::process::geteuid;
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError},

@@ -5,6 +5,7 @@
 //! the kernel "the parent" is the *thread* that spawned it: a thread of a runtime's pool may end long before dueq does.
 //! That thread also holds the data directory's lock, and so gives it back only when the server is gone.
 
+mod args;
 mod backup;
 mod files;
 mod memory;
@@ -13,6 +14,7 @@ mod server;
 mod supervisor;
 mod torn;
 
+pub use args::EmbeddedArgs;
 pub use backup::Snapshot;
 
 use std::{
@@ -23,19 +25,6 @@ use std::{
     thread,
 };
 use tokio::sync::oneshot;
-
-/// What the embedded Redis is to be.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Where its data, log and socket live; made (mode 0700) when missing.
-    pub data_dir: PathBuf,
-    /// The program; otherwise `redis-server` or `valkey-server` from `PATH`.
-    pub redis_bin: Option<PathBuf>,
-    /// When its log goes to disk.
-    pub fsync: Fsync,
-    /// Its most memory, bytes; 0: no limit; `None`: a share of the machine's.
-    pub maxmemory: Option<u64>,
-}
 
 /// When the append-only file is synced to disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -143,7 +132,7 @@ impl EmbeddedRedis {
     ///
     /// # Errors
     /// Whatever [`StartError`] names; nothing is left running then.
-    pub async fn start(options: Options) -> Result<Self, StartError> {
+    pub async fn start(options: EmbeddedArgs) -> Result<Self, StartError> {
         let (ready, is_ready) = oneshot::channel();
         let (stop, stopped) = oneshot::channel();
         let (end, ended) = oneshot::channel();

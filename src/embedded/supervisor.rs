@@ -2,7 +2,7 @@
 //! thing that its thread runs. A server that ends by itself is started again; the lanes reconnect without being told.
 
 use super::{
-    Options, StartError,
+    EmbeddedArgs, StartError,
     files::{DataDir, Socket},
     memory,
     program::Program,
@@ -22,7 +22,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 
 /// Starts the server, says so (or why not) through `ready`, and keeps it running until `stop` is used or dropped.
 pub(super) async fn run(
-    options: Options,
+    options: EmbeddedArgs,
     ready: oneshot::Sender<Result<PathBuf, StartError>>,
     mut stop: oneshot::Receiver<()>,
 ) {
@@ -86,7 +86,7 @@ struct Supervised {
     log_start: u64,
 }
 
-async fn start(options: Options) -> Result<(Supervised, Child), StartError> {
+async fn start(options: EmbeddedArgs) -> Result<(Supervised, Child), StartError> {
     let program = Program::find(options.redis_bin.as_deref())?;
     let dir = DataDir::open(&options.data_dir)?;
     server::end_leftover(&dir).await?;

@@ -37,12 +37,15 @@ use super::{
     proxies::{Peer, peer_of},
     sqs,
 };
-use crate::{config::Config, error::Error, files::FileError, metrics::Metrics, store::Store};
+use crate::HttpArgs;
 use audit::AuditLog;
 use axum::{
     extract::Request,
     http::{HeaderMap, HeaderValue, header},
 };
+use dueq_base::{files::FileError, metrics::Metrics};
+use dueq_model::error::Error;
+use dueq_store::Store;
 use futures_util::{FutureExt, future::BoxFuture};
 use guesses::Guesses;
 use hosts::Hosts;
@@ -120,25 +123,25 @@ impl Access {
     /// The access that `config` tells.
     ///
     /// Errors: [`AccessError`] for keys and hosts that are none, and where anyone would be let in.
-    pub fn new(config: &Config, metrics: &Metrics) -> Result<Self, AccessError> {
-        let hosts = Hosts::new(&config.allow_hosts)?;
-        let door = match Keys::read(&config.api_keys, config.api_key_file.as_deref())? {
+    pub fn new(args: &HttpArgs, metrics: &Metrics) -> Result<Self, AccessError> {
+        let hosts = Hosts::new(&args.allow_hosts)?;
+        let door = match Keys::read(&args.api_keys, args.api_key_file.as_deref())? {
             Some(keys) => Door::Keys(Arc::new(keys)),
-            None if is_loopback(config.listen) || config.insecure => {
+            None if is_loopback(args.listen) || args.insecure => {
                 Door::Hosts(hosts, Key::anonymous())
             }
-            None => return Err(AccessError::Exposed(config.listen)),
+            None => return Err(AccessError::Exposed(args.listen)),
         };
-        let (path, has_keys) = (config.audit_log.as_deref(), matches!(door, Door::Keys(_)));
+        let (path, has_keys) = (args.audit_log.as_deref(), matches!(door, Door::Keys(_)));
         let lost = metrics.audit_lost.clone();
         let audit = AuditLog::open(path, has_keys, lost).map_err(|source| {
-            let path = config.audit_log.clone().unwrap_or_default();
+            let path = args.audit_log.clone().unwrap_or_default();
             AccessError::Audit { path, source }
         })?;
-        let public_url = config.public_url.clone().unwrap_or_default();
-        let is_https = match config.public_url {
+        let public_url = args.public_url.clone().unwrap_or_default();
+        let is_https = match args.public_url {
             Some(_) => public_url.is_https(),
-            None => config.tls_cert.is_some(),
+            None => args.tls_cert.is_some(),
         };
         let place = Place::new(is_https, public_url.base(), public_url.origin());
         Ok(Self { door, guesses: Guesses::new(), place, audit: Arc::new(audit) })

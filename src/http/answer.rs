@@ -9,7 +9,7 @@ use super::{
     message_fields::MaxAttempts,
     openapi::AnyJson,
 };
-use crate::model::{Backoff, EventKind, ScheduleName, State, TopicName};
+use dueq_model::{Backoff, EventKind, ScheduleName, State, TopicName};
 use serde_json::value::RawValue;
 use std::{borrow::Cow, collections::BTreeMap};
 use utoipa::openapi::{ArrayBuilder, ObjectBuilder, RefOr, Schema, Type};
@@ -51,14 +51,14 @@ macro_rules! answer {
             $(
                 $(#[doc = $doc])*
                 $(#[serde($how)])?
-                #[serde(skip_serializing_if = "crate::http::describe::Described::is_absent")]
+                #[serde(skip_serializing_if = "crate::describe::Described::is_absent")]
                 $see $field: $Type,
             )*
         }
 
-        $crate::http::describe::declared! {
+        $crate::describe::declared! {
             $Name $(<$life>)?, [$($shown,)? stringify!($Name)][0], [$($about),*], None, false;
-            $($field: $Type, [$($doc),*], $crate::http::describe::sample!($($example)?), None;)*
+            $($field: $Type, [$($doc),*], $crate::describe::sample!($($example)?), None;)*
         }
     };
 }

@@ -8,11 +8,9 @@ use super::{
     topic_config::{PutTopicRequest, TopicConfig},
     topic_settings::refuse_own_dead_topic,
 };
-use crate::{
-    model::{Millis, ScheduleName, TopicName, TopicSettings, Zones},
-    store,
-};
 use bytes::Bytes;
+use dueq_model::{Millis, ScheduleName, TopicName, TopicSettings, Zones};
+use dueq_store as store;
 use serde::Serialize;
 use serde_json::Value;
 use std::sync::LazyLock;

@@ -1,7 +1,7 @@
 //! Backoff policies as requests name them, closed, and as answers show them, open to what may come.
 
 use super::prelude::*;
-use crate::model::{Backoff, MAX_SCHEDULE};
+use dueq_model::{Backoff, MAX_SCHEDULE};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

@@ -8,12 +8,12 @@ use super::{
     heads::Heads,
     problem::{Code, Problem},
 };
-use crate::seeded;
 use axum::{
     body::Body,
     http::{Method, Response},
 };
 use bytes::Bytes;
+use dueq_base::seeded;
 use http_body::Frame;
 use http_body_util::BodyExt;
 use std::{

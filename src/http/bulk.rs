@@ -1,10 +1,10 @@
 //! purgeTopic, redriveTopic, runTopic: what is done to many messages of a topic, to all of them or to those that a query finds.
 
 use super::{cursor::BulkCursor, prelude::*};
-use crate::{
-    model::{DEFAULT_REDRIVE, MAX_REDRIVE, MessageQuery, Millis, State as MessageState, TopicName},
-    store::{Change, Selected, Selection, TopicSnapshot},
+use dueq_model::{
+    DEFAULT_REDRIVE, MAX_REDRIVE, MessageQuery, Millis, State as MessageState, TopicName,
 };
+use dueq_store::{Change, Selected, Selection, TopicSnapshot};
 use std::collections::HashSet;
 
 request! {

@@ -1,10 +1,8 @@
 //! redriveBatch, deleteBatch, runBatch: what is done to many messages by their ids.
 
 use super::prelude::*;
-use crate::{
-    model::MessageId,
-    store::{Change, Due},
-};
+use dueq_model::MessageId;
+use dueq_store::{Change, Due};
 
 request! {
     /// Messages by their ids.

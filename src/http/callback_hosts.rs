@@ -1,7 +1,8 @@
 //! listCallbackHosts, pauseCallbackHost, resumeCallbackHost: whom dueq calls, how that goes, and a brake for each.
 
 use super::{cursor::HostsCursor, prelude::*};
-use crate::{model::DEFAULT_PAGE, store};
+use dueq_model::DEFAULT_PAGE;
+use dueq_store as store;
 
 answer! {
     /// Calls by how they ended.

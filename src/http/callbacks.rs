@@ -5,13 +5,11 @@ use super::{
     prelude::*,
     publish::{PublishedMessage, publish},
 };
-use crate::{
-    model::{
-        Body, CallMethod, CallUrl, Callback, DEFAULT_CALL_TIMEOUT_MS, MASK, MAX_HEADERS, Millis,
-        SigningSecret, TopicName, Unknown,
-    },
-    store::NewMessage,
+use dueq_model::{
+    Body, CallMethod, CallUrl, Callback, DEFAULT_CALL_TIMEOUT_MS, MASK, MAX_HEADERS, Millis,
+    SigningSecret, TopicName, Unknown,
 };
+use dueq_store::NewMessage;
 
 /// Names of headers whose values are never read back.
 pub type SecretHeaders = List<SecretHeader, 0, MAX_HEADERS>;

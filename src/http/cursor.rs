@@ -6,11 +6,9 @@ use super::{
     input::Text,
     problem::{FieldError, Problem},
 };
-use crate::{
-    model::{ScheduleName, State, TopicName},
-    store::ListCursor,
-};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use dueq_model::{ScheduleName, State, TopicName};
+use dueq_store::ListCursor;
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
 
@@ -187,7 +185,7 @@ fn check(list: &[&str], place: &[u8]) -> [u8; CHECK] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::MAX_HOST_CHARS;
+    use dueq_model::MAX_HOST_CHARS;
 
     #[test]
     fn a_cursor_opens_for_its_own_list_only() {

@@ -73,23 +73,23 @@ macro_rules! declared {
         $Name:ident $(<$life:lifetime>)?, $shown:expr, [$($about:expr),*], $example:expr, $is_request:literal;
         $($field:ident: $Type:ty, [$($doc:expr),*], $sample:expr, $default:expr;)*
     ) => {
-        impl $(<$life>)? $crate::http::describe::Declared for $Name $(<$life>)? {
+        impl $(<$life>)? $crate::describe::Declared for $Name $(<$life>)? {
             #[allow(unused_variables, reason = "there are requests without fields")]
-            fn describe_fields(object: &mut $crate::http::describe::Description) {
+            fn describe_fields(object: &mut $crate::describe::Description) {
                 $(
-                    let property = $crate::http::describe::Property {
+                    let property = $crate::describe::Property {
                         example: $sample,
                         default: $default,
-                        ..$crate::http::describe::Property::new(stringify!($field), &[$($doc),*])
+                        ..$crate::describe::Property::new(stringify!($field), &[$($doc),*])
                     };
-                    <$Type as $crate::http::describe::Described>::describe(property, object);
+                    <$Type as $crate::describe::Described>::describe(property, object);
                 )*
             }
         }
 
         impl $(<$life>)? utoipa::PartialSchema for $Name $(<$life>)? {
             fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
-                $crate::http::describe::object::<Self>(&[$($about),*], $example, $is_request)
+                $crate::describe::object::<Self>(&[$($about),*], $example, $is_request)
             }
         }
 
@@ -98,8 +98,8 @@ macro_rules! declared {
                 $shown.into()
             }
 
-            fn schemas(all: &mut $crate::http::describe::Components) {
-                all.extend($crate::http::describe::Description::of::<Self>().components);
+            fn schemas(all: &mut $crate::describe::Components) {
+                all.extend($crate::describe::Description::of::<Self>().components);
             }
         }
     };
@@ -111,10 +111,10 @@ macro_rules! sample {
         None
     };
     ($value:expr) => {
-        Some($crate::http::describe::value(&$value))
+        Some($crate::describe::value(&$value))
     };
     ($Type:ty, $value:expr) => {
-        Some($crate::http::describe::value::<$Type>(&$value))
+        Some($crate::describe::value::<$Type>(&$value))
     };
 }
 
@@ -123,11 +123,11 @@ pub(super) use {declared, sample};
 /// Types by their schemas.
 macro_rules! described {
     ($($Type:ty: $schema:expr;)*) => {$(
-        impl $crate::http::describe::Described for $Type {
+        impl $crate::describe::Described for $Type {
             fn schema(
-                document: &mut $crate::http::describe::Description,
+                document: &mut $crate::describe::Description,
             ) -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
-                let schema: fn(&mut $crate::http::describe::Description) -> _ = $schema;
+                let schema: fn(&mut $crate::describe::Description) -> _ = $schema;
                 schema(document).into()
             }
         }
@@ -249,8 +249,8 @@ macro_rules! parameters {
                 _: impl Fn() -> Option<utoipa::openapi::path::ParameterIn>,
             ) -> Vec<utoipa::openapi::path::Parameter> {
                 let place = || utoipa::openapi::path::ParameterIn::$place;
-                vec![$($crate::http::describe::parameter(
-                    place(), $name, $about, $crate::http::describe::sample!($($example)?), $schema.into(),
+                vec![$($crate::describe::parameter(
+                    place(), $name, $about, $crate::describe::sample!($($example)?), $schema.into(),
                 )),+]
             }
         }

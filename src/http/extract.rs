@@ -10,12 +10,12 @@ use super::{
     input::{self, Fields, request},
     problem::{Code, Problem},
 };
-use crate::model::MAX_KEY_CHARS;
 use axum::{
     extract::{FromRequest, FromRequestParts, Request},
     http::{HeaderMap, Uri, header, request::Parts},
 };
 use bytes::Bytes;
+use dueq_model::MAX_KEY_CHARS;
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
 /// How long a client may take to send a body, or a good piece of it.

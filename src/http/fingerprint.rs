@@ -6,8 +6,8 @@
 //! hashed is spelled out here rather than derived from types.
 
 use super::input::json::{Text, end_of_string};
-use crate::model::{CallMethod, Content, OCTETS};
-use crate::store::{Due, KeyUntil, NewMessage, OnDuplicate};
+use dueq_model::{CallMethod, Content, OCTETS};
+use dueq_store::{Due, KeyUntil, NewMessage, OnDuplicate};
 use siphasher::sip::SipHasher13;
 use std::{borrow::Cow, hash::Hasher};
 

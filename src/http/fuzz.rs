@@ -10,9 +10,9 @@ use super::{
     input::{Fields, Request},
     problem::Problem,
 };
-use crate::model::fuzz::{cases, piece, soon, spoilt, text};
 use axum::{http::StatusCode, response::IntoResponse};
 use bytes::Bytes;
+use dueq_model::fuzz::{cases, piece, soon, spoilt, text};
 use proptest::{collection::vec, prelude::*, sample::select, sample::subsequence};
 
 /// A field and what may stand in it.

@@ -1,7 +1,8 @@
 //! listGroups and getGroup: what stands in line in a topic, group by group.
 
 use super::{cursor::GroupsCursor, prelude::*};
-use crate::{model::DEFAULT_PAGE, store};
+use dueq_model::DEFAULT_PAGE;
+use dueq_store as store;
 
 answer! {
     /// A group of messages that are leased in order.

@@ -4,7 +4,7 @@ use super::{
     describe::{described, integer},
     prelude::*,
 };
-use crate::store;
+use dueq_store as store;
 use serde::Serialize;
 
 /// The most points of the finest step.

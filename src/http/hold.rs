@@ -1,10 +1,8 @@
 //! What the holder of a lease can do, and the holder of many in one request: ack, nack, extend.
 
 use super::{lease::LeaseAck, prelude::*};
-use crate::{
-    model::{MAX_REASON_CHARS, MessageId, State as MessageState},
-    store::{self, Extended, NackKind, Nacked},
-};
+use dueq_model::{MAX_REASON_CHARS, MessageId, State as MessageState};
+use dueq_store::{self as store, Extended, NackKind, Nacked};
 
 request! {
     /// The lease to acknowledge.

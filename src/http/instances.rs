@@ -1,7 +1,7 @@
 //! listInstances: who serves this queue.
 
 use super::prelude::*;
-use crate::store;
+use dueq_store as store;
 
 answer! {
     /// An instance of dueq.

@@ -4,18 +4,16 @@ mod body;
 mod poll;
 
 use super::{describe::described, json_line, message::RenderedContent, prelude::*};
-use crate::{
-    model::{
-        Content, DEFAULT_MAX_BYTES, MAX_MAX_BYTES, MAX_MESSAGES_LIMIT, MAX_TOPICS_LIMIT,
-        MAX_WAIT_MS, MessageId, TOKEN_MAX_CHARS, TopicName, masked,
-    },
-    seeded,
-    store::{Granted, Grants, LeaseOptions, Store},
-};
 use axum::{
     body::Body,
     http::{HeaderValue, header},
 };
+use dueq_base::seeded;
+use dueq_model::{
+    Content, DEFAULT_MAX_BYTES, MAX_MAX_BYTES, MAX_MESSAGES_LIMIT, MAX_TOPICS_LIMIT, MAX_WAIT_MS,
+    MessageId, TOKEN_MAX_CHARS, TopicName, masked,
+};
+use dueq_store::{Granted, Grants, LeaseOptions, Store};
 pub use poll::{holding, poll};
 use serde::Serialize;
 use std::{

@@ -1,13 +1,11 @@
 //! A message as answers show it: alone with its events, or in a list.
 
 use super::{callbacks::CallbackView, prelude::*};
-use crate::{
-    model::{
-        Backoff, Body, CallReport, Content, Event, EventKind, MessageId, Millis, OCTETS,
-        State as MessageState, TopicName, masked,
-    },
-    store::{MessageSnapshot, Topic},
+use dueq_model::{
+    Backoff, Body, CallReport, Content, Event, EventKind, MessageId, Millis, OCTETS,
+    State as MessageState, TopicName, masked,
 };
+use dueq_store::{MessageSnapshot, Topic};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::{borrow::Cow, collections::BTreeMap};

@@ -2,14 +2,12 @@
 //! as a callback, by a schedule, and changing a message.
 
 use super::{fingerprint::fingerprint, prelude::*};
-use crate::model::{
-    Backoff, Body, Callback, Content, MAX_ATTEMPTS_LIMIT, OCTETS, TraceContext, is_own_header,
-};
-use crate::store::{
-    Due, Idempotency, KeyUntil, MessageKey, MessageOptions, NewMessage, OnDuplicate,
-};
 use axum::http::{HeaderMap, HeaderName};
 use bytes::Bytes;
+use dueq_model::{
+    Backoff, Body, Callback, Content, MAX_ATTEMPTS_LIMIT, OCTETS, TraceContext, is_own_header,
+};
+use dueq_store::{Due, Idempotency, KeyUntil, MessageKey, MessageOptions, NewMessage, OnDuplicate};
 
 const IDEMPOTENCY_KEY: &str = "idempotency_key";
 const IDEMPOTENCY_HEADER: HeaderName = HeaderName::from_static("idempotency-key");
@@ -263,7 +261,7 @@ mod tests {
         let headers: HeaderMap = headers.iter().map(value).collect();
         let mut fields = Fields::of_json(&body).unwrap();
         take_idempotency_header(&mut fields, &headers);
-        let named = |problem: crate::http::problem::Problem| {
+        let named = |problem: crate::problem::Problem| {
             problem.body("").errors.into_iter().map(|e| e.field).collect()
         };
         fields.read().map(PublishRequest::into_message).map_err(named)

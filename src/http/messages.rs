@@ -2,12 +2,10 @@
 //! redriveMessage.
 
 use super::{callbacks::CallbackRequest, message::Message, prelude::*};
-use crate::{
-    model::{Backoff, Callback, Content, OCTETS},
-    seeded,
-    store::{MessageRef, MessageUpdate, Topic},
-};
 use axum::http::header;
+use dueq_base::seeded;
+use dueq_model::{Backoff, Callback, Content, OCTETS};
+use dueq_store::{MessageRef, MessageUpdate, Topic};
 
 request! {
     /// Query parameters of routes that delete.
@@ -243,11 +241,9 @@ fn sees_answers(caller: &Caller, topic: &Topic) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{super::input::Fields, *};
-    use crate::{
-        model::{Backoff, Content},
-        store::Due,
-    };
     use bytes::Bytes;
+    use dueq_model::{Backoff, Content};
+    use dueq_store::Due;
     use std::collections::BTreeMap;
 
     fn read(text: &'static str) -> Result<MessageUpdate, Vec<String>> {

@@ -1,8 +1,11 @@
 //! The HTTP API. This layer knows the contract and nothing of the queue's inside. Every route is listed once, here.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
 pub mod access;
 mod activity;
 mod answer;
+mod args;
 pub mod as_code;
 mod backoff;
 mod budget;
@@ -62,15 +65,13 @@ mod topics;
 mod trace;
 mod ui;
 
-use crate::{
-    longpoll::LongPolls,
-    metrics::Metrics,
-    model::{AddressGuard, SigningSecret},
-    store::Store,
-    traces::Traces,
-};
+pub use args::HttpArgs;
 pub use budget::Budget;
 pub use connections::max_connections;
+use dueq_base::{metrics::Metrics, traces::Traces};
+use dueq_longpoll::LongPolls;
+use dueq_model::{AddressGuard, SigningSecret};
+use dueq_store::Store;
 pub use handshake::Handshakes;
 pub use message::dead_letter;
 pub use proxies::TrustedProxies;

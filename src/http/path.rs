@@ -7,12 +7,12 @@ use super::{
     describe::{formatted, parameters, string},
     problem::{Code, Problem},
 };
-use crate::model::{CallHost, MAX_HOST_CHARS, MAX_KEY_CHARS, MessageId, ScheduleName, TopicName};
-use crate::store::MessageRef;
 use axum::{
     extract::{FromRequestParts, Path},
     http::request::Parts,
 };
+use dueq_model::{CallHost, MAX_HOST_CHARS, MAX_KEY_CHARS, MessageId, ScheduleName, TopicName};
+use dueq_store::MessageRef;
 use std::borrow::Cow;
 use utoipa::openapi::{KnownFormat, ObjectBuilder};
 

@@ -14,10 +14,10 @@ pub(super) use super::{
     problem::*,
     trace::Trace,
 };
-pub(super) use crate::{error::Error, model::Instant};
 pub(super) use axum::{
     extract::State,
     http::StatusCode,
     response::{IntoResponse, Response},
 };
+pub(super) use dueq_model::{Instant, error::Error};
 pub(super) use serde_json::json;

@@ -5,12 +5,12 @@ mod codes;
 pub(super) use codes::*;
 
 use super::input::fields::MAX_ERRORS;
-use crate::error::Error;
 use axum::{
     body::Body,
     http::{HeaderName, HeaderValue, Response, StatusCode, header},
     response::IntoResponse,
 };
+use dueq_model::error::Error;
 use serde::Serialize;
 use std::{borrow::Cow, sync::Arc};
 use utoipa::ToSchema;

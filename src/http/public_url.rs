@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn no_route_is_hidden_by_a_base_path() {
-        let (_, document) = crate::http::routes_and_document();
+        let (_, document) = crate::routes_and_document();
         for path in document.paths.paths.keys() {
             let first = path.split('/').nth(1).unwrap();
             assert!(OWN.contains(&first), "{first} is not among the routes of public_url.rs");

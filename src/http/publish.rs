@@ -1,10 +1,10 @@
 //! publishMessage, publishRaw, publishBatch.
 
 use super::{callbacks::CallbackRequest, prelude::*};
-use crate::model::{Callback, MessageId, OCTETS, State as MessageState, TopicName};
-use crate::store::{IfAbsent, NewMessage, OnDuplicate, Published};
 use axum::{extract::RawQuery, http::header};
 use bytes::Bytes;
+use dueq_model::{Callback, MessageId, OCTETS, State as MessageState, TopicName};
+use dueq_store::{IfAbsent, NewMessage, OnDuplicate, Published};
 
 request! {
     /// A message to publish. Exactly one of `payload` and `payload_base64`; at most one of `delay_ms` and `deliver_at`.

@@ -1,8 +1,8 @@
 //! getPushSecret: what receivers check signatures with.
 
 use super::prelude::*;
-use crate::model::{derived, is_shared};
 use axum::http::header;
+use dueq_model::{derived, is_shared};
 
 answer! {
     /// The secrets that are derived of the server's for a topic.

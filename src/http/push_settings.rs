@@ -5,7 +5,7 @@ use super::{
     callbacks::{SecretHeaders, names_of},
     prelude::*,
 };
-use crate::model::{
+use dueq_model::{
     CallMethod, CallUrl, MASK, MAX_HEADERS, MAX_IN_FLIGHT, MAX_SECRETS, Push, SigningSecret,
     masked, names_header, unmasked,
 };

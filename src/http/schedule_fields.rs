@@ -1,14 +1,12 @@
 //! What a body says of a schedule.
 
 use super::{callbacks::CallbackRequest, prelude::*};
-use crate::{
-    model::{
-        Body, Callback, CatchUp, Content, Cron, CronTiming, DEFAULT_PAYLOAD_BYTES, MAX_CRON_CHARS,
-        MAX_DELAY_MS, MAX_PAYLOAD_BYTES, MAX_TIMEZONE_CHARS, MIN_EVERY_MS, Millis, Push,
-        ScheduleName, Timing, TopicName, Zones, is_credential,
-    },
-    store::{Due, MessageOptions, NewMessage, Schedule, ScheduleSpec},
+use dueq_model::{
+    Body, Callback, CatchUp, Content, Cron, CronTiming, DEFAULT_PAYLOAD_BYTES, MAX_CRON_CHARS,
+    MAX_DELAY_MS, MAX_PAYLOAD_BYTES, MAX_TIMEZONE_CHARS, MIN_EVERY_MS, Millis, Push, ScheduleName,
+    Timing, TopicName, Zones, is_credential,
 };
+use dueq_store::{Due, MessageOptions, NewMessage, Schedule, ScheduleSpec};
 use std::collections::BTreeMap;
 
 /// A cron expression, as it was given.

@@ -1,10 +1,8 @@
 //! listSchedules.
 
 use super::{access::Seal, cursor::SchedulesCursor, prelude::*, schedules::Schedule};
-use crate::{
-    model::{DEFAULT_PAGE, ScheduleName},
-    store,
-};
+use dueq_model::{DEFAULT_PAGE, ScheduleName};
+use dueq_store as store;
 
 /// Schedules that are read at once, at least, for a key that may not read them all, and for one page.
 const CHUNK: usize = 100;

@@ -9,13 +9,10 @@ use super::{
         ITS_TOPIC, PutScheduleRequest, check_schedule, check_spec, find_schedule, with_kept_secrets,
     },
 };
-use crate::{
-    model::{
-        Backoff, CatchUp, CronTiming, MessageId, ScheduleName, Timing, TopicName, is_credential,
-        masked,
-    },
-    store::{self, KeyUntil, NewMessage, OnDuplicate},
+use dueq_model::{
+    Backoff, CatchUp, CronTiming, MessageId, ScheduleName, Timing, TopicName, is_credential, masked,
 };
+use dueq_store::{self as store, KeyUntil, NewMessage, OnDuplicate};
 use std::collections::BTreeMap;
 
 answer! {

@@ -2,10 +2,8 @@
 //! all of them; and a Redis that does not answer holds nobody up.
 
 use super::AppState;
-use crate::{
-    error::Error,
-    metrics::{Contents, RedisGauges, RedisMemory},
-};
+use dueq_base::metrics::{Contents, RedisGauges, RedisMemory};
+use dueq_model::error::Error;
 use std::{
     future::Future,
     sync::Arc,

@@ -1,10 +1,8 @@
 //! listMessages and listDeadReasons: what is in a topic, state by state, what of it a query finds, and why messages died.
 
 use super::{cursor::MessagesCursor, message::Message, prelude::*};
-use crate::{
-    model::{DEFAULT_PAGE, MessageId, MessageQuery},
-    store::{Listing, Reason},
-};
+use dueq_model::{DEFAULT_PAGE, MessageId, MessageQuery};
+use dueq_store::{Listing, Reason};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},

@@ -1,9 +1,9 @@
 //! Health, readiness, metrics and the OpenAPI document, for operators and tools.
 
 use super::{openapi::OpenapiDocument, prelude::*, scrape::Scrape};
-use crate::store::Store;
 use axum::http::{HeaderMap, header};
 use bytes::Bytes;
+use dueq_store::Store;
 use std::time::{self, Duration};
 use tokio::sync::Mutex;
 

@@ -1,7 +1,7 @@
 //! createSession, getSession, deleteSession: how dueq's own pages use an API key without keeping it.
 
 use super::prelude::*;
-use crate::http::proxies::Peer;
+use crate::proxies::Peer;
 use axum::http::{HeaderValue, header};
 
 /// The longest API key.

@@ -10,8 +10,8 @@ use super::{
     json_line,
     problem::Problem,
 };
-use crate::files::random_name;
 use axum::http::StatusCode;
+use dueq_base::files::random_name;
 use std::{
     io,
     pin::Pin,

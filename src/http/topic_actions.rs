@@ -4,7 +4,7 @@ use super::{
     prelude::*,
     topics::{Topic, answer_with_topic},
 };
-use crate::model::MAX_BUCKETS;
+use dueq_model::MAX_BUCKETS;
 
 request! {
     /// Query parameters of forecastTopic.

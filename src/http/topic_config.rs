@@ -6,7 +6,7 @@ use super::{
     topic_settings::{TopicFields, refuse_own_dead_topic},
     topics::{Topic, answer_with_topic},
 };
-use crate::model::{Backoff, DeadForm, Durability, OnFull, Retention, TopicName, TopicSettings};
+use dueq_model::{Backoff, DeadForm, Durability, OnFull, Retention, TopicName, TopicSettings};
 
 request! {
     /// A topic's whole configuration. Absent fields take their defaults.

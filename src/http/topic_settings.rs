@@ -2,10 +2,10 @@
 //! default again. A whole configuration is such a change to the defaults.
 
 use super::{prelude::*, push_settings::PushRequest};
-use crate::model::{
+use dueq_model::{
     Backoff, CallUrl, DeadForm, Durability, MAX_GROUP_CONCURRENCY, MAX_IDEMPOTENCY_WINDOW_MS,
-    MAX_LEASED_LIMIT, MAX_PARTITIONS, MAX_PAYLOAD_BYTES, MAX_TOPIC_MESSAGES,
-    MIN_PARTITION_MESSAGES, OnFull, Retention, TopicName, TopicSettings,
+    MAX_LEASED_LIMIT, MAX_PARTITIONS, MAX_PAYLOAD_BYTES, MAX_TOPIC_MESSAGES, OnFull, Retention,
+    TopicName, TopicSettings,
 };
 
 request! {
@@ -84,37 +84,6 @@ request! {
         pub dead_ms: Option<DelayMs>,
         /// How many dead messages are kept. Default: 100000.
         pub dead_max: Option<Bounded<0, MAX_TOPIC_MESSAGES>>,
-    }
-}
-
-impl TopicSettings {
-    /// Errors: `BadSetting` if a topic that has settings `stored`, if any, cannot have as many partitions.
-    fn check_partitions(&self, stored: Option<&Self>) -> Result<(), Error> {
-        if stored.is_some_and(|stored| stored.partitions > self.partitions) {
-            return Err(Error::BadSetting(PARTITIONS, "cannot become fewer"));
-        }
-        let least = MIN_PARTITION_MESSAGES * self.partitions;
-        if self.partitions > 1 && self.max_messages.is_some_and(|most| most < least) {
-            let reason = "must be at least 16 times the number of partitions";
-            return Err(Error::BadSetting("max_messages", reason));
-        }
-        Ok(())
-    }
-}
-
-impl TopicSettings {
-    /// Errors: `BadSetting` for a limit of consumers in a topic whose messages dueq sends itself.
-    fn check_limits(&self) -> Result<(), Error> {
-        let refuse = |field, why| Err(Error::BadSetting(field, why));
-        match &self.push {
-            Some(_) if self.max_leased.is_some() => {
-                refuse("max_leased", "is for consumers; a pushed topic has push.max_in_flight")
-            }
-            Some(_) if self.rate_per_s.is_some() => {
-                refuse("rate_per_s", "is for consumers; a pushed topic has push.rate_per_s")
-            }
-            _ => Ok(()),
-        }
     }
 }
 
@@ -247,8 +216,7 @@ impl TopicFields {
             once_secret: settings.once_secret.clone(),
             unknown: settings.unknown.clone(),
         };
-        changed.check_partitions(stored)?;
-        changed.check_limits()?;
+        changed.check(stored)?;
         Ok(changed)
     }
 }
@@ -256,8 +224,8 @@ impl TopicFields {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Push;
     use bytes::Bytes;
+    use dueq_model::Push;
 
     fn read(text: &str) -> Result<TopicFields, Vec<String>> {
         let body = Bytes::copy_from_slice(text.as_bytes());

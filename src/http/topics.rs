@@ -1,11 +1,9 @@
 //! getTopic, deleteTopic and listTopics.
 
 use super::{cursor::TopicsCursor, messages::DeleteParams, prelude::*, topic_config::TopicConfig};
-use crate::{
-    model::{DEFAULT_PAGE, TopicName},
-    store::{Store, TOTALS, TopicSnapshot},
-};
 use axum::http::header;
+use dueq_model::{DEFAULT_PAGE, TopicName};
+use dueq_store::{Store, TOTALS, TopicSnapshot};
 use futures_util::{StreamExt, stream};
 
 /// Topics that a request looks at together, at most: a page must not crowd out what others ask for.

@@ -1,15 +1,13 @@
 //! The trace of a request: the guard begins and ends its span, and handlers that know more say it here.
 
 use super::{AppState, access::Caller, problem::ProblemBody};
-use crate::{
-    model::{MessageId, TopicName, TraceContext},
-    store::{Granted, NewMessage},
-    traces::{MAX_LINKS, RequestTrace, Span, Traces},
-};
 use axum::{
     extract::{FromRequestParts, MatchedPath, Request},
     http::{Method, StatusCode, request::Parts},
 };
+use dueq_base::traces::{MAX_LINKS, RequestTrace, Span, Traces};
+use dueq_model::{MessageId, TopicName, TraceContext};
+use dueq_store::{Granted, NewMessage};
 use std::{convert::Infallible, sync::Arc};
 
 /// The trace of a request, if it has one.

@@ -2,16 +2,15 @@
 //! its waiters, oldest first, and sleeps until the next message falls due or a publish wakes it. No timer runs for an idle
 //! topic, and a waiting consumer holds no connection to Redis.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
 mod timer;
 mod topic_task;
 mod wait_list;
 
-use crate::{
-    error::Error,
-    metrics::Metrics,
-    model::TopicName,
-    store::{Grants, LeaseOptions, Store, Wake},
-};
+use dueq_base::metrics::Metrics;
+use dueq_model::{TopicName, error::Error};
+use dueq_store::{Grants, LeaseOptions, Store, Wake};
 use std::{
     future::pending,
     sync::{Arc, Mutex, MutexGuard},

@@ -1,11 +1,8 @@
 //! The task of one topic, which leases messages on behalf of the topic's waiters.
 
 use super::{LongPolls, timer, wait_list::Claim};
-use crate::{
-    error::Error,
-    model::{Millis, TopicName},
-    store::{LeaseOptions, LeaseOutcome},
-};
+use dueq_model::{Millis, TopicName, error::Error};
+use dueq_store::{LeaseOptions, LeaseOutcome};
 use std::{sync::Arc, time::Duration};
 use tokio::sync::Notify;
 

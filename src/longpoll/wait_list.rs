@@ -2,10 +2,8 @@
 //! leases on its behalf, and no other queue can claim it until that claim ends, so a waiter is never granted messages
 //! twice. Nothing in here waits or calls Redis; one lock guards the list.
 
-use crate::{
-    model::TopicName,
-    store::{Grants, LeaseOptions},
-};
+use dueq_model::TopicName;
+use dueq_store::{Grants, LeaseOptions};
 use std::{
     collections::{BTreeSet, HashMap},
     sync::Arc,

@@ -1,10 +1,7 @@
 //! Tells of deaths elsewhere: what dies in a topic with a `dead_topic` is published there too, at least once, or moves there.
 
-use crate::{
-    error::Error,
-    model::{Body, Content, DeadForm, Millis, Origin},
-    store::{DeadLetter, Death, DeathEnd, MessageSnapshot, PartitionName, Store, Topic},
-};
+use dueq_model::{Body, Content, DeadForm, Millis, Origin, error::Error};
+use dueq_store::{DeadLetter, Death, DeathEnd, MessageSnapshot, PartitionName, Store, Topic};
 use std::collections::BTreeMap;
 use tokio::sync::mpsc::UnboundedReceiver;
 

@@ -1,9 +1,7 @@
 //! Keeps the history of topics: reports what this instance did, and notes partitions for all (see `store::history`).
 
-use crate::{
-    error::Error,
-    store::{Active, Store},
-};
+use dueq_model::error::Error;
+use dueq_store::{Active, Store};
 use std::{convert::Infallible, time::Duration};
 use tokio::time::sleep;
 

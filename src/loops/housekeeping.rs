@@ -2,12 +2,9 @@
 //! one sorted set of moments (see `store::sweeps`), so idle topics cost nothing however many instances run.
 
 use super::dead_letters::{WriteDeadLetter, tell_at_once, tell_of_deaths};
-use crate::{
-    error::Error,
-    model::Millis,
-    seeded,
-    store::{Claim, PartitionName, Store},
-};
+use dueq_base::seeded;
+use dueq_model::{Millis, error::Error};
+use dueq_store::{Claim, PartitionName, Store};
 use std::{convert::Infallible, time::Duration};
 use tokio::{
     sync::mpsc::{UnboundedSender, unbounded_channel},

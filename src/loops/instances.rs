@@ -1,6 +1,6 @@
 //! Says again and again that this instance runs, so that every instance can list all of them.
 
-use crate::store::{Registration, Store};
+use dueq_store::{Registration, Store};
 use std::{sync::Arc, time::Duration};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;

@@ -2,6 +2,8 @@
 //! leases and TTLs and makes messages due, and housekeeping makes sure that such a script runs. Only dead letters and the
 //! ticks of schedules need these loops. Both are recorded in Redis and wait there until a loop gets to them.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
 pub mod callbacks;
 mod dead_letters;
 mod history;

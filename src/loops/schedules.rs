@@ -1,13 +1,12 @@
 //! Publishes the ticks of schedules. The instance that claims a due schedule makes its ticks (see `store::schedules`). The
 //! loop sleeps until the next tick, so ticks are on time and idle schedules cost one check a second.
 
-use crate::{
-    error::Error,
-    model::{Millis, ScheduleName},
+use dueq_base::{
     seeded,
-    store::{IfAbsent, Schedule, Store, Ticked},
     traces::{Span, Traces},
 };
+use dueq_model::{Millis, ScheduleName, error::Error};
+use dueq_store::{IfAbsent, Schedule, Store, Ticked};
 use std::{
     convert::Infallible,
     time::{Duration, Instant},

@@ -256,7 +256,7 @@ impl Body {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{CallUrl, Push, SqsAttribute};
+    use crate::{CallUrl, Push, SqsAttribute};
 
     #[test]
     fn bodies_come_back_as_they_were() {

@@ -7,7 +7,7 @@ mod stored;
 mod times;
 mod urls;
 
-pub(crate) use stored::backoff;
+pub use stored::backoff;
 
 use super::{Body, CallMethod, CallUrl, Callback, Content, Millis};
 use bytes::Bytes;
@@ -18,12 +18,12 @@ use std::{
 };
 
 /// How properties are tried. What fails is printed, not kept in a file.
-pub(crate) fn cases() -> ProptestConfig {
+pub fn cases() -> ProptestConfig {
     ProptestConfig { failure_persistence: None, ..ProptestConfig::default() }
 }
 
 /// The same for what is slow: a share of the cases.
-pub(crate) fn fewer_cases(share: u32) -> ProptestConfig {
+pub fn fewer_cases(share: u32) -> ProptestConfig {
     let all = cases();
     ProptestConfig { cases: (all.cases / share).max(16), ..all }
 }
@@ -34,7 +34,7 @@ const PARSE: Duration = Duration::from_millis(1);
 const SLOW: u32 = if cfg!(debug_assertions) { 20 } else { 1 };
 
 /// What this returns, if it takes less than `limit`: the best of three, since the machine may be busy.
-pub(crate) fn within<T>(limit: Duration, what: impl Fn() -> T) -> T {
+pub fn within<T>(limit: Duration, what: impl Fn() -> T) -> T {
     let mut fastest = Duration::MAX;
     for _ in 0..3 {
         let began = Instant::now();
@@ -48,7 +48,7 @@ pub(crate) fn within<T>(limit: Duration, what: impl Fn() -> T) -> T {
 }
 
 /// The same for a reader of what a client wrote: requests wait while it runs.
-pub(crate) fn soon<T>(read: impl Fn() -> T) -> T {
+pub fn soon<T>(read: impl Fn() -> T) -> T {
     within(PARSE, read)
 }
 
@@ -146,9 +146,7 @@ impl Spoil {
 }
 
 /// What `good` gives, spoilt in none to four ways.
-pub(crate) fn spoilt<T: Into<Vec<u8>>>(
-    good: impl Strategy<Value = T>,
-) -> impl Strategy<Value = Vec<u8>> {
+pub fn spoilt<T: Into<Vec<u8>>>(good: impl Strategy<Value = T>) -> impl Strategy<Value = Vec<u8>> {
     (good, vec(spoil(), 0..5)).prop_map(|(good, spoils)| {
         let mut bytes = good.into();
         spoils.into_iter().for_each(|spoil| spoil.apply(&mut bytes));
@@ -157,19 +155,19 @@ pub(crate) fn spoilt<T: Into<Vec<u8>>>(
 }
 
 /// The same as text; what is no UTF-8 is replaced.
-pub(crate) fn spoilt_text<T: Into<Vec<u8>>>(
+pub fn spoilt_text<T: Into<Vec<u8>>>(
     good: impl Strategy<Value = T>,
 ) -> impl Strategy<Value = String> {
     spoilt(good).prop_map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// A piece that means something to some reader.
-pub(crate) fn piece() -> impl Strategy<Value = String> {
+pub fn piece() -> impl Strategy<Value = String> {
     select(&PIECES[..]).prop_map(str::to_owned)
 }
 
 /// Text of any kind: plain words, strange characters, pieces of syntax.
-pub(crate) fn text() -> impl Strategy<Value = String> {
+pub fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         "[a-zA-Z0-9._-]{0,12}",
         any::<String>(),
@@ -179,7 +177,7 @@ pub(crate) fn text() -> impl Strategy<Value = String> {
 }
 
 /// A whole number, mostly one at an edge or an instant of these years.
-pub(crate) fn number() -> impl Strategy<Value = i64> {
+pub fn number() -> impl Strategy<Value = i64> {
     let edges = [0, 1, -1, 1_000, i64::MIN, i64::MAX, 1 << 48, 1 << 53, 315_360_000_000];
     prop_oneof![
         select(edges.to_vec()),
@@ -191,12 +189,12 @@ pub(crate) fn number() -> impl Strategy<Value = i64> {
 }
 
 /// An instant of these years, ms.
-pub(crate) fn now() -> impl Strategy<Value = Millis> {
+pub fn now() -> impl Strategy<Value = Millis> {
     1_700_000_000_000..2_500_000_000_000_i64
 }
 
 /// Headers as they may be stored.
-pub(crate) fn headers() -> impl Strategy<Value = BTreeMap<String, String>> {
+pub fn headers() -> impl Strategy<Value = BTreeMap<String, String>> {
     let name = prop_oneof![
         "[a-zA-Z][a-zA-Z0-9-]{0,12}",
         select(vec!["authorization", "Authorization", "COOKIE", "cookie"]).prop_map(str::to_owned),
@@ -206,7 +204,7 @@ pub(crate) fn headers() -> impl Strategy<Value = BTreeMap<String, String>> {
 }
 
 /// A URL that can be called.
-pub(crate) fn url() -> impl Strategy<Value = CallUrl> {
+pub fn url() -> impl Strategy<Value = CallUrl> {
     let host =
         prop_oneof!["[a-z]{1,8}\\.example", "8\\.8\\.[0-9]\\.[0-9]", Just("[2600::1]".to_owned())];
     (host, "(/[a-z0-9]{0,6}){0,3}", "(\\?[a-z=&%]{0,8})?")
@@ -215,14 +213,14 @@ pub(crate) fn url() -> impl Strategy<Value = CallUrl> {
 }
 
 /// A message's own callback.
-pub(crate) fn callback() -> impl Strategy<Value = Callback> {
+pub fn callback() -> impl Strategy<Value = Callback> {
     let method = prop::option::of(select(CallMethod::ALL.map(|(_, method)| method).to_vec()));
     (url(), method, prop::option::of(100..1_800_000_i64))
         .prop_map(|(url, method, timeout_ms)| Callback { method, timeout_ms, ..Callback::to(url) })
 }
 
 /// A message's body as a publish may store it.
-pub(crate) fn body() -> impl Strategy<Value = Body> {
+pub fn body() -> impl Strategy<Value = Body> {
     let bytes = || vec(any::<u8>(), 0..60).prop_map(Bytes::from);
     let content = prop_oneof![
         select(vec!["null", "{\"a\":[1,2]}", "-0", "\"\\u0000\""])

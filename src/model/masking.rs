@@ -243,7 +243,7 @@ mod tests {
             names.map(|(name, once)| (name.to_owned(), once)).into()
         };
         let of = |headers: &[(&str, &str)], published, known: &BTreeMap<_, _>| {
-            let mut body = Body::new(crate::model::Content::nothing(), map(headers));
+            let mut body = Body::new(crate::Content::nothing(), map(headers));
             body.recall(published, known);
             body.secrets.map(|marked| (Vec::from_iter(marked.names), marked.origin))
         };

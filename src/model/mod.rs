@@ -1,14 +1,18 @@
 //! The words of the domain. What comes from outside is parsed here once, at the edge, so that whatever carries one of
 //! these types is valid and nothing further in has to check again.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
 mod addresses;
 mod backoff;
 mod body;
 mod call_url;
 mod cron;
+pub mod error;
 mod event;
-#[cfg(test)]
-pub(crate) mod fuzz;
+#[cfg(any(test, feature = "testing"))]
+#[cfg_attr(not(test), allow(dead_code, unused_imports, clippy::expect_used, clippy::unwrap_used))]
+pub mod fuzz;
 mod id;
 mod instant;
 mod masking;
@@ -16,6 +20,7 @@ mod push;
 mod query;
 mod reason;
 mod schedule;
+mod secret;
 mod settings;
 mod signature;
 mod sqs;
@@ -42,6 +47,7 @@ pub use push::*;
 pub use query::{MessageQuery, Subject};
 pub use reason::reason_of;
 pub use schedule::*;
+pub use secret::Secret;
 pub use settings::*;
 pub use signature::{SIGNATURE, SignedParts, TOPIC_SIGNATURE, derived, is_shared};
 pub use sqs::*;

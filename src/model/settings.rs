@@ -1,5 +1,6 @@
 //! A topic's settings and the limits of the contract, each number in one place.
 
+use super::error::Error;
 use super::{Backoff, Millis, OnceSecret, Push, SqsQueue, TopicName, Unknown};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -317,5 +318,42 @@ impl TopicSettings {
     fn secret_names(&self) -> BTreeSet<String> {
         let now = self.push.iter().flat_map(Push::secret_names);
         self.once_secret.keys().cloned().chain(now).collect()
+    }
+}
+
+impl TopicSettings {
+    /// May a topic that has settings `stored`, if any, have these?
+    ///
+    /// Errors: `BadSetting`.
+    pub fn check(&self, stored: Option<&Self>) -> Result<(), Error> {
+        self.check_partitions(stored)?;
+        self.check_limits()
+    }
+
+    /// Errors: `BadSetting` if a topic that has settings `stored`, if any, cannot have as many partitions.
+    fn check_partitions(&self, stored: Option<&Self>) -> Result<(), Error> {
+        if stored.is_some_and(|stored| stored.partitions > self.partitions) {
+            return Err(Error::BadSetting("partitions", "cannot become fewer"));
+        }
+        let least = MIN_PARTITION_MESSAGES * self.partitions;
+        if self.partitions > 1 && self.max_messages.is_some_and(|most| most < least) {
+            let reason = "must be at least 16 times the number of partitions";
+            return Err(Error::BadSetting("max_messages", reason));
+        }
+        Ok(())
+    }
+
+    /// Errors: `BadSetting` for a limit of consumers in a topic whose messages dueq sends itself.
+    fn check_limits(&self) -> Result<(), Error> {
+        let refuse = |field, why| Err(Error::BadSetting(field, why));
+        match &self.push {
+            Some(_) if self.max_leased.is_some() => {
+                refuse("max_leased", "is for consumers; a pushed topic has push.max_in_flight")
+            }
+            Some(_) if self.rate_per_s.is_some() => {
+                refuse("rate_per_s", "is for consumers; a pushed topic has push.rate_per_s")
+            }
+            _ => Ok(()),
+        }
     }
 }

@@ -139,7 +139,7 @@ impl std::fmt::Debug for TokenKey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{PartitionNumber, Route, TopicNumber};
+    use crate::{PartitionNumber, Route, TopicNumber};
 
     fn id(tail: u64) -> MessageId {
         let route = Route { topic: TopicNumber(1), partition: PartitionNumber(0) };

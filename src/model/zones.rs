@@ -146,4 +146,4 @@ fn months_since_zero(now: Millis) -> i64 {
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+pub mod tests;

@@ -10,15 +10,12 @@ use super::{
     scripts::{self, Script},
     types::Call,
 };
-use crate::{
-    error::Error,
-    model::{Epoch, LeaseClaims, MessageId},
-    seeded,
-};
 use deadpool_redis::redis::{Cmd, Value};
+use dueq_base::seeded;
+use dueq_model::{Epoch, LeaseClaims, MessageId, error::Error};
 
 /// An acknowledgement.
-pub(crate) struct Ack {
+pub struct Ack {
     pub id: MessageId,
     pub claims: LeaseClaims,
     /// The call that delivered it; kept only where the topic retains acked messages.

@@ -4,7 +4,7 @@
 mod meet;
 mod shared;
 
-pub(crate) use shared::{Service, Shared};
+pub use shared::{Service, Shared};
 
 use super::{
     clock::Clock,
@@ -18,8 +18,8 @@ use super::{
     server_info::ServerInfo,
     way::{Door, Moves, Way},
 };
-use crate::model::Epoch;
 use deadpool_redis::redis::Client;
+use dueq_model::Epoch;
 use std::{
     sync::{
         Arc, RwLock,
@@ -50,7 +50,7 @@ const WAIT_REFUSED: &str = "Redis refuses WAIT: a change of a topic or schedule 
 const UNGUARDED: &str = "Redis has min-replicas-to-write 0: a primary that is cut off from its replicas still takes messages, and they are lost when a replica takes over";
 
 /// A connection and the epoch of the Redis that it leads to.
-pub(crate) struct Link {
+pub struct Link {
     pub connection: Connection,
     pub epoch: Epoch,
     /// How often the primary had moved before it was there.
@@ -60,7 +60,7 @@ pub(crate) struct Link {
 }
 
 /// One server: the only one, or a primary of a Cluster.
-pub(crate) struct Backend {
+pub struct Backend {
     pub shared: Arc<Shared>,
     way: RwLock<Arc<Way>>,
     moves: Moves,

@@ -6,7 +6,7 @@ use super::{
     partition::Partition,
     types::{MessageRef, MessageSnapshot, NewMessage},
 };
-use crate::{error::Error, model::TopicName};
+use dueq_model::{TopicName, error::Error};
 
 /// Begins a name that belongs to an API key, and separates it from that key's name.
 const MARK: char = '\0';

@@ -8,10 +8,7 @@ use super::{
     scripts,
     types::Due,
 };
-use crate::{
-    error::Error,
-    model::{MessageId, Route, State},
-};
+use dueq_model::{MessageId, Route, State, error::Error};
 use futures_util::future::join_all;
 use std::collections::HashMap;
 

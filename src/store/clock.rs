@@ -2,8 +2,9 @@
 //! messages and to decide how long to sleep. What is due is decided by Redis alone.
 
 use super::reply;
-use crate::{model::Millis, seeded};
 use deadpool_redis::redis::Value;
+use dueq_base::seeded;
+use dueq_model::Millis;
 use std::{
     sync::{
         Mutex,
@@ -21,7 +22,7 @@ const ESTIMATE_LIFETIME: Duration = Duration::from_secs(2);
 const MAX_PROMPT_US: i64 = 100_000;
 
 #[derive(Debug)]
-pub(crate) struct Clock {
+pub struct Clock {
     base: Instant,
     /// Redis's time minus the time since `base`, µs. In whole ms it would be up to one ahead.
     offset: AtomicI64,

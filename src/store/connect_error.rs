@@ -4,8 +4,8 @@ use super::{
     backend::{KNOWN_VERSION, SCHEMA_VERSION},
     redis_args::SCHEMES,
 };
-use crate::{files::FileError, tls::TlsError};
 use deadpool_redis::redis::RedisError;
+use dueq_base::{files::FileError, tls::TlsError};
 
 /// Why dueq cannot work on this Redis.
 #[derive(Debug, thiserror::Error)]

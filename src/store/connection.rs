@@ -23,7 +23,7 @@ use tokio::{
 use tokio_util::{io::InspectWriter, sync::CancellationToken, task::AbortOnDropHandle};
 
 /// A connection. Dropping it closes it.
-pub(crate) struct Connection {
+pub struct Connection {
     pub inner: MultiplexedConnection,
     /// The bytes that were written; nothing where they are not seen, below TLS.
     written: Option<Arc<AtomicU64>>,
@@ -32,7 +32,7 @@ pub(crate) struct Connection {
 }
 
 /// Opens the connections of a pool. Lanes take them out of it for as long as they last.
-pub(crate) struct Opener {
+pub struct Opener {
     pub client: Client,
     /// How long one may take to open.
     pub limit: Duration,

@@ -16,11 +16,8 @@ use super::{
     scripts,
     types::{Due, Idempotency, MessageOptions, MessageSnapshot},
 };
-use crate::{
-    error::Error,
-    model::{Body, MessageId, Millis, TopicName},
-};
 use deadpool_redis::redis::Value;
+use dueq_model::{Body, MessageId, Millis, TopicName, error::Error};
 use std::sync::Arc;
 
 /// Deaths of one call.

@@ -7,10 +7,7 @@ use super::{
     registry::Topic,
     reply::word,
 };
-use crate::{
-    error::Error,
-    model::{Durability, PartitionNumber, TopicName, TopicSettings},
-};
+use dueq_model::{Durability, PartitionNumber, TopicName, TopicSettings, error::Error};
 use std::{
     str::FromStr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -103,26 +100,26 @@ impl Listed {
     }
 }
 
-impl TopicSettings {
-    /// Whether answers about a topic that has them wait for replicas.
-    pub(super) fn confirm(&self) -> Confirm {
-        match self.durability {
-            Durability::Memory => Confirm::Never,
-            Durability::Replicated => Confirm::Always,
+impl Confirm {
+    /// Whether answers about a topic that has these settings wait for replicas.
+    pub(super) fn of(settings: &TopicSettings) -> Self {
+        match settings.durability {
+            Durability::Memory => Self::Never,
+            Durability::Replicated => Self::Always,
         }
     }
 
     /// The same of a change of the registry, which all instances go by. That of a topic that promises nothing does not depend
     /// on replicas, but is known to them wherever they confirm at once.
-    pub(super) fn confirm_change(&self) -> Confirm {
-        self.confirm().max(Confirm::Attempt)
+    pub(super) fn of_change(settings: &TopicSettings) -> Self {
+        Self::of(settings).max(Self::Attempt)
     }
 }
 
 impl Topic {
     /// Whether answers about it wait for replicas.
     pub(super) fn confirm(&self) -> Confirm {
-        self.settings.confirm()
+        Confirm::of(&self.settings)
     }
 }
 

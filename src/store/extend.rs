@@ -9,14 +9,11 @@ use super::{
     scripts::{self, Script},
     types::Extended,
 };
-use crate::{
-    error::Error,
-    model::{Epoch, LEASE_CAP_MS, LeaseClaims, MessageId, Millis},
-};
 use deadpool_redis::redis::Cmd;
+use dueq_model::{Epoch, LEASE_CAP_MS, LeaseClaims, MessageId, Millis, error::Error};
 
 /// A lease to be made longer.
-pub(crate) struct Extend {
+pub struct Extend {
     pub id: MessageId,
     pub claims: LeaseClaims,
     pub lease_ms: u64,

@@ -1,11 +1,11 @@
 //! What Redis keeps of a message beyond its body: written for a new message, read as the scripts' `format_extra` writes it.
 
 use super::types::MessageOptions;
-use crate::model::{Backoff, Millis};
+use dueq_model::{Backoff, Millis};
 
 /// A message's `extra`.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Extra {
+pub struct Extra {
     /// Grants so far, the present one not among them.
     pub attempts: i64,
     /// Those that count against max_attempts.

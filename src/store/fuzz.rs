@@ -11,16 +11,13 @@ use super::{
     registry::{Topic, parse_entry},
     reply::{CallError, Fields, Reply, bytes, int, word},
 };
-use crate::{
-    metrics::Metrics,
-    model::fuzz::{body, cases, number, piece, spoilt, spoilt_text, text},
-    model::{
-        Backoff, MEMBER_BYTES, PartitionNumber, Push, Retention, TopicName, TopicNumber,
-        TopicSettings,
-    },
-    store::{MessageKey, MessageOptions, OnDuplicate, extra::Extra, types::KeyUntil},
-};
+use crate::{MessageKey, MessageOptions, OnDuplicate, extra::Extra, types::KeyUntil};
 use deadpool_redis::redis::Value;
+use dueq_base::metrics::Metrics;
+use dueq_model::{
+    Backoff, MEMBER_BYTES, PartitionNumber, Push, Retention, TopicName, TopicNumber, TopicSettings,
+    fuzz::{body, cases, number, piece, spoilt, spoilt_text, text},
+};
 use proptest::{collection::vec, prelude::*, sample::Index, sample::select};
 use std::{
     sync::{Arc, LazyLock, atomic::AtomicBool},
@@ -43,7 +40,7 @@ static BACKEND: LazyLock<Backend> = LazyLock::new(|| {
 });
 
 /// Reads a reply to a call for a topic of these settings.
-pub(crate) fn answer<T>(
+pub fn answer<T>(
     read: impl FnOnce(&mut Reply<'_>) -> Result<T, CallError>,
     settings: TopicSettings,
     value: Value,
@@ -53,7 +50,7 @@ pub(crate) fn answer<T>(
 }
 
 /// The partition of a topic of these settings, whose hints go nowhere.
-pub(crate) fn partition(settings: TopicSettings) -> Partition {
+pub fn partition(settings: TopicSettings) -> Partition {
     let name = TopicName::parse("orders").unwrap();
     let number = TopicNumber(5);
     let partitions = PartitionState::all_of("dueq:", &name, number, &settings);
@@ -75,7 +72,7 @@ pub(crate) fn partition(settings: TopicSettings) -> Partition {
 }
 
 /// Settings as a hand in Redis may have left them.
-pub(crate) fn settings() -> impl Strategy<Value = TopicSettings> {
+pub fn settings() -> impl Strategy<Value = TopicSettings> {
     (vec(number(), 6), any::<u8>()).prop_map(|(numbers, kind)| TopicSettings {
         lease_ms: numbers[0],
         ttl_ms: (kind % 2 == 0).then_some(numbers[1]),
@@ -94,16 +91,16 @@ pub(crate) fn settings() -> impl Strategy<Value = TopicSettings> {
     })
 }
 
-pub(crate) fn bulk(bytes: impl Into<Vec<u8>>) -> Value {
+pub fn bulk(bytes: impl Into<Vec<u8>>) -> Value {
     Value::BulkString(bytes.into())
 }
 
-pub(crate) fn member() -> impl Strategy<Value = Value> {
+pub fn member() -> impl Strategy<Value = Value> {
     any::<[u8; MEMBER_BYTES]>().prop_map(bulk)
 }
 
 /// A number as a script may give it.
-pub(crate) fn num() -> impl Strategy<Value = Value> {
+pub fn num() -> impl Strategy<Value = Value> {
     (number(), any::<bool>())
         .prop_map(|(n, text)| if text { bulk(n.to_string()) } else { Value::Int(n) })
 }
@@ -116,7 +113,7 @@ fn state() -> impl Strategy<Value = Value> {
     select(vec!["delayed", "ready", "blocked", "leased", "dead", "acked"]).prop_map(bulk)
 }
 
-pub(crate) fn stored_body() -> impl Strategy<Value = Value> {
+pub fn stored_body() -> impl Strategy<Value = Value> {
     prop_oneof![
         3 => body().prop_map(|body| bulk(body.encode().to_vec())),
         1 => spoilt(body().prop_map(|body| body.encode())).prop_map(bulk),
@@ -169,7 +166,7 @@ fn any_value() -> impl Strategy<Value = Value> {
 }
 
 /// A reply that is right, damaged in none to three places: one value for another, left out, or twice.
-pub(crate) fn reply(good: impl Strategy<Value = Value>) -> impl Strategy<Value = Value> {
+pub fn reply(good: impl Strategy<Value = Value>) -> impl Strategy<Value = Value> {
     let damage = (vec(any::<Index>(), 1..4), 0..4_u8, any_value());
     let damaged = (good, vec(damage, 0..4)).prop_map(|(mut reply, damages)| {
         for (path, kind, other) in damages {
@@ -198,7 +195,7 @@ fn spoil(value: &mut Value, path: &[Index], kind: u8, other: Value) {
     }
 }
 
-pub(crate) fn array(values: Vec<Value>) -> Value {
+pub fn array(values: Vec<Value>) -> Value {
     Value::Array(values)
 }
 
@@ -242,7 +239,7 @@ proptest! {
         priority in any::<u8>(),
         max_attempts in prop::option::of(1..=1_000_u16),
         ttl_ms in prop::option::of(1..=315_360_000_000_i64),
-        backoff in prop::option::of(crate::model::fuzz::backoff()),
+        backoff in prop::option::of(dueq_model::fuzz::backoff()),
         key in prop::option::of(text().prop_filter("a key has a character", |text| !text.is_empty())),
         group in prop::option::of(text().prop_filter("a group has a character", |text| !text.is_empty())),
     ) {

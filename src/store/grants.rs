@@ -10,10 +10,7 @@ use super::{
     stale::StaleRetry,
     types::{NackKind, NackRequest, Nacked},
 };
-use crate::{
-    error::Error,
-    model::{Body, LeaseClaims, MessageId, Millis, TopicName},
-};
+use dueq_model::{Body, LeaseClaims, MessageId, Millis, TopicName, error::Error};
 use std::sync::{Arc, Weak};
 
 /// What a consumer asks for.

@@ -11,10 +11,7 @@ use super::{
     scripts,
     types::MessageOptions,
 };
-use crate::{
-    error::Error,
-    model::{Millis, TopicName},
-};
+use dueq_model::{Millis, TopicName, error::Error};
 use std::sync::Arc;
 
 /// Groups of one call.

@@ -1,11 +1,8 @@
 //! What ack, nack and extend have in common: each concerns a lease, and whoever holds it says so by its token.
 
 use super::{Store, batch::Op, reply::CallError};
-use crate::{
-    error::Error,
-    model::{LeaseClaims, MessageId},
-};
 use deadpool_redis::redis::Cmd;
+use dueq_model::{LeaseClaims, MessageId, error::Error};
 use std::collections::HashSet;
 
 /// Writes epochs, the common claims if all leases have the same, members, claims. Claims name their epoch by its place

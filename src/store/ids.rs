@@ -1,7 +1,7 @@
 //! Makes message ids that grow strictly within this instance: messages published one after another with the same due
 //! time are then granted in that order, since Redis orders equal scores by member.
 
-use crate::model::{MessageId, Millis, Route};
+use dueq_model::{MessageId, Millis, Route};
 use std::sync::{
     Mutex,
     atomic::{AtomicU64, Ordering},
@@ -18,7 +18,7 @@ struct Last {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct IdMaker {
+pub struct IdMaker {
     instance: AtomicU64,
     last: Mutex<Last>,
 }
@@ -53,7 +53,7 @@ impl IdMaker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{PartitionNumber, TopicNumber};
+    use dueq_model::{PartitionNumber, TopicNumber};
 
     #[test]
     fn ids_grow_strictly_even_past_the_counter_and_a_small_step_back() {

@@ -6,7 +6,8 @@ use super::{
     reply::{Fields, int},
     scripts,
 };
-use crate::{error::Error, metrics::resident_bytes, model::Millis};
+use dueq_base::metrics::resident_bytes;
+use dueq_model::{Millis, error::Error};
 use std::{
     cmp::Reverse,
     sync::{Mutex, MutexGuard, PoisonError},

@@ -2,12 +2,12 @@
 //! no script touches keys of two tags.
 
 use super::layout::tag;
-use crate::model::{PartitionNumber, TopicName};
 use deadpool_redis::redis::Cmd;
+use dueq_model::{PartitionNumber, TopicName};
 
 /// Names of the keys that belong to no topic.
 #[derive(Clone, Debug)]
-pub(crate) struct GlobalKeys {
+pub struct GlobalKeys {
     /// hash: topic name → "number revision configuration"
     pub registry: String,
     /// hash: topic number → name; the counters `next`, `revision`; where the slow walk is: `walk_at`, `walked`
@@ -57,6 +57,7 @@ pub(crate) struct GlobalKeys {
 }
 
 impl GlobalKeys {
+    /// Those that begin with this prefix.
     pub fn new(prefix: &str) -> Self {
         let key = |tag, what| format!("{prefix}{{{tag}}}:{what}");
         Self {
@@ -91,12 +92,13 @@ macro_rules! partition_keys {
     ($($name:ident),*; $($seldom:ident),* $(,)?) => {
         /// Names of the keys of one partition; `migrations-lua/README.md` says what each holds.
         #[derive(Clone, Debug)]
-        pub(crate) struct PartitionKeys {
-            $(pub $name: String,)*
-            $(pub $seldom: String,)*
+        pub struct PartitionKeys {
+            $(#[allow(missing_docs)] pub $name: String,)*
+            $(#[allow(missing_docs)] pub $seldom: String,)*
         }
 
         impl PartitionKeys {
+            /// Those of this partition.
             pub fn new(prefix: &str, topic: &TopicName, partition: PartitionNumber) -> Self {
                 let tag = tag(topic, partition);
                 let key = |what| format!("{prefix}{{{tag}}}:{what}");

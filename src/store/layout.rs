@@ -4,7 +4,7 @@
 //! 2, 4, 8 … partitions are even among themselves, and stay where they are when there are more.
 
 use super::cluster::{self, crc16};
-use crate::model::{PartitionNumber, TopicName};
+use dueq_model::{PartitionNumber, TopicName};
 use std::sync::LazyLock;
 
 /// Slots of a Redis Cluster.

@@ -4,7 +4,7 @@ mod limits;
 mod op;
 mod split;
 
-pub(crate) use op::Lease;
+pub use op::Lease;
 pub(super) use split::Survey;
 
 use super::{
@@ -15,11 +15,8 @@ use super::{
     registry::Topic,
     reply::{CallError, Fields, int, word},
 };
-use crate::{
-    error::Error,
-    model::{Millis, TopicName},
-};
 use deadpool_redis::redis::Value;
+use dueq_model::{Millis, TopicName, error::Error};
 use std::{sync::Arc, time::Instant};
 
 /// What `lease.lua` writes when consumers sleep for whatever comes.

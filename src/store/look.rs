@@ -10,11 +10,8 @@ use super::{
     server_info::line,
     topics::{TopicSnapshot, count},
 };
-use crate::{
-    error::Error,
-    metrics::{Contents, MAX_TOPIC_LABELS, RedisMemory, ScheduleGauges, TopicGauges},
-    model::TopicName,
-};
+use dueq_base::metrics::{Contents, MAX_TOPIC_LABELS, RedisMemory, ScheduleGauges, TopicGauges};
+use dueq_model::{TopicName, error::Error};
 use futures_util::{
     StreamExt,
     future::{join_all, ready, try_join_all},

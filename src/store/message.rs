@@ -11,12 +11,11 @@ use super::{
     scripts,
     types::{MessageRef, MessageSnapshot},
 };
-use crate::{
-    error::Error,
-    model::{Body, Event, EventKind, MAX_EVENTS, MessageId, Millis, State, last_error},
-};
 use bytes::Bytes;
 use deadpool_redis::redis::Value;
+use dueq_model::{
+    Body, Event, EventKind, MAX_EVENTS, MessageId, Millis, State, error::Error, last_error,
+};
 use std::sync::Arc;
 
 impl Store {
@@ -208,7 +207,7 @@ fn all_events(
 }
 
 /// Reads a stored body, and marks what its topic took for a secret since it was stored; a broken one is logged with its id.
-pub(crate) fn decode(stored: Bytes, id: &MessageId, topic: &Topic) -> Result<Body, CallError> {
+pub fn decode(stored: Bytes, id: &MessageId, topic: &Topic) -> Result<Body, CallError> {
     let mut body = Body::decode(stored).map_err(|error| {
         tracing::error!(%id, %error, "a stored message cannot be read");
         CallError::Internal

@@ -1,9 +1,12 @@
 //! The only place that knows Redis. [`Store`] offers one typed method for each operation of the queue; behind it every
 //! change of a message is one Lua script that runs whole or not at all.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
 mod ack;
+mod args;
 mod backend;
-pub(crate) mod batch;
+pub mod batch;
 mod callback_names;
 mod change;
 mod clock;
@@ -14,8 +17,10 @@ mod dead_letters;
 mod durability;
 mod extend;
 mod extra;
-#[cfg(test)]
-pub(crate) mod fuzz;
+#[cfg(any(test, feature = "testing"))]
+#[allow(missing_docs)]
+#[cfg_attr(not(test), allow(dead_code, unused_imports, clippy::expect_used, clippy::unwrap_used))]
+pub mod fuzz;
 mod grants;
 mod groups;
 mod history;
@@ -23,7 +28,7 @@ mod holder;
 mod hosts;
 mod ids;
 mod instances;
-pub(crate) mod keys;
+pub mod keys;
 mod layout;
 mod lease;
 mod look;
@@ -37,17 +42,17 @@ mod publish;
 mod publish_special;
 mod push;
 mod redis_args;
-pub(crate) mod registry;
-pub(crate) mod reply;
+pub mod registry;
+pub mod reply;
 mod schedules;
-pub(crate) mod scripts;
+pub mod scripts;
 mod sentinel;
 mod server_info;
 mod settle_late;
 mod stale;
 mod stored;
 mod sweeps;
-pub(crate) mod topics;
+pub mod topics;
 mod types;
 mod update;
 mod upgrade;
@@ -55,6 +60,7 @@ mod versions;
 mod wakes;
 mod way;
 
+pub use args::StoreArgs;
 pub use backend::{KNOWN_VERSION, SCHEMA_VERSION};
 pub use batch::Wake;
 pub use change::Change;
@@ -78,12 +84,10 @@ pub use sweeps::{Claim, Swept};
 pub use topics::{Listing, Purged, Reason, Redriven, Selected, Selection, TOTALS, TopicSnapshot};
 pub use types::*;
 
-use crate::{
-    metrics::Metrics,
-    model::{Millis, TopicName},
-};
 use backend::Shared;
 use batch::Lanes;
+use dueq_base::metrics::Metrics;
+use dueq_model::{Millis, TopicName};
 use registry::Registry;
 use std::{
     sync::{Arc, Mutex},
@@ -120,8 +124,10 @@ impl StoreOptions {
 /// The queue in Redis. Cheap to clone.
 #[derive(Clone)]
 pub struct Store {
-    pub(crate) lanes: Arc<Lanes>,
-    pub(crate) registry: Arc<Registry>,
+    /// Its connections.
+    pub lanes: Arc<Lanes>,
+    /// The topics.
+    pub registry: Arc<Registry>,
     /// Topics that this instance wants to be swept; for whoever passes that on.
     hints: Arc<tokio::sync::Mutex<mpsc::UnboundedReceiver<Hint>>>,
     /// Partitions in which this instance has done something; for whoever reports that.

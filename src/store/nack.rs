@@ -10,18 +10,15 @@ use super::{
     scripts::{self, Script},
     types::{Call, NackKind, NackRequest, Nacked, json_bytes},
 };
-use crate::{
-    error::Error,
-    model::{Epoch, LeaseClaims, MessageId, Millis, State},
-};
 use deadpool_redis::redis::Cmd;
+use dueq_model::{Epoch, LeaseClaims, MessageId, Millis, State, error::Error};
 
 /// A topic in which messages die is looked at this soon (ms): it may hold more dead ones than it keeps.
 const DEAD_SWEEP_DELAY_MS: Millis = 1_000;
 
 /// How a lease is given back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum How {
+pub enum How {
     /// As its holder says.
     Asked(NackRequest),
     /// Its consumer never saw it: due as before, the attempt does not count.
@@ -37,7 +34,7 @@ pub(crate) enum How {
 }
 
 /// A lease given back.
-pub(crate) struct Nack {
+pub struct Nack {
     pub id: MessageId,
     pub claims: LeaseClaims,
     pub how: How,

@@ -1,7 +1,7 @@
 //! What a publish names a message by: its key, and the idempotency key of the request.
 
-use crate::model::{Millis, TopicSettings};
 use bytes::Bytes;
+use dueq_model::{Millis, TopicSettings};
 use serde::{Deserialize, Serialize};
 
 /// What a publish does if a live message has its key. `return`: answers with that message and `duplicate` true.
@@ -33,7 +33,7 @@ pub enum KeyUntil {
 
 impl KeyUntil {
     /// As `extra` says it.
-    pub(crate) fn letter(self) -> &'static str {
+    pub fn letter(self) -> &'static str {
         match self {
             Self::Done => "d",
             Self::Granted => "g",
@@ -71,7 +71,7 @@ impl Idempotency {
     }
 
     /// How long it answers in a topic of these settings, ms.
-    pub(crate) fn window_in(&self, settings: &TopicSettings) -> Millis {
+    pub fn window_in(&self, settings: &TopicSettings) -> Millis {
         self.window_ms.unwrap_or(settings.idempotency_window_ms)
     }
 }

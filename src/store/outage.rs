@@ -10,10 +10,10 @@ use std::{
 };
 
 /// The cause of an outage in which a call is sent and not answered.
-pub(crate) const SILENT: &str = "it does not answer in time";
+pub const SILENT: &str = "it does not answer in time";
 
 /// What an error reply says of the server, in words.
-pub(crate) fn cause(error: &ServerError) -> String {
+pub fn cause(error: &ServerError) -> String {
     let words = match code(error) {
         "LOADING" => "it is loading its data into memory",
         "READONLY" => "it is a read-only replica",
@@ -30,7 +30,7 @@ pub(crate) fn cause(error: &ServerError) -> String {
 
 /// What is known of a server's troubles.
 #[derive(Default)]
-pub(crate) struct Outage(Mutex<Option<Trouble>>);
+pub struct Outage(Mutex<Option<Trouble>>);
 
 struct Trouble {
     cause: String,

@@ -7,7 +7,7 @@
 
 mod outlook;
 
-pub(crate) use outlook::Outlook;
+pub use outlook::Outlook;
 
 use super::{
     cluster::{Slot, slot_of},
@@ -16,7 +16,7 @@ use super::{
     registry::Topic,
     types::{Idempotency, MessageKey, MessageOptions},
 };
-use crate::model::{
+use dueq_model::{
     MAX_PARTITIONS, MessageId, Millis, PartitionNumber, Route, TopicName, TopicNumber,
     TopicSettings,
 };
@@ -47,14 +47,14 @@ pub struct Partition {
 /// What is known of a partition beside its topic.
 #[derive(Debug)]
 pub struct PartitionState {
-    pub(crate) route: Route,
-    pub(crate) keys: PartitionKeys,
+    pub route: Route,
+    pub keys: PartitionKeys,
     /// Where they are in a Cluster.
-    pub(crate) slot: Slot,
+    pub slot: Slot,
     /// The earliest moment (ms) for which a sweep was asked and which has not passed; 0: none.
-    pub(crate) sweep_at: AtomicI64,
+    pub sweep_at: AtomicI64,
     /// The last lease found all that it wanted: the next one may as well.
-    pub(crate) plenty: AtomicBool,
+    pub plenty: AtomicBool,
     /// What is to be reported to its history.
     pub(super) activity: Activity,
     /// Kept where there are several partitions.
@@ -120,12 +120,12 @@ impl PartitionState {
         (0..most).map(|p| Self::new(prefix, topic, route(p))).collect()
     }
 
-    pub(crate) fn outlook(&self) -> Outlook {
+    pub fn outlook(&self) -> Outlook {
         *self.lock()
     }
 
     /// Something may have come, or nobody knows any more.
-    pub(crate) fn wake(&self) {
+    pub fn wake(&self) {
         self.lock().wake();
     }
 
@@ -154,7 +154,7 @@ impl Deref for Partition {
 
 impl Topic {
     /// Does it have more than one partition?
-    pub(crate) fn is_split(&self) -> bool {
+    pub fn is_split(&self) -> bool {
         self.partitions.len() > 1
     }
 
@@ -171,13 +171,13 @@ impl Topic {
     }
 
     /// All of its partitions.
-    pub(crate) fn all(self: &Arc<Self>) -> impl Iterator<Item = Partition> + use<> {
+    pub fn all(self: &Arc<Self>) -> impl Iterator<Item = Partition> + use<> {
         let topic = self.clone();
         (0..self.partitions.len()).map(move |at| Partition { topic: topic.clone(), at })
     }
 
     /// The partition of this number, if there is one.
-    pub(crate) fn partition(self: &Arc<Self>, number: PartitionNumber) -> Option<Partition> {
+    pub fn partition(self: &Arc<Self>, number: PartitionNumber) -> Option<Partition> {
         let at = usize::from(number.0);
         (at < self.partitions.len()).then(|| Partition { topic: self.clone(), at })
     }
@@ -185,7 +185,7 @@ impl Topic {
 
 impl Partition {
     /// The first of a topic, mostly the only one.
-    pub(crate) fn first(topic: Arc<Topic>) -> Self {
+    pub fn first(topic: Arc<Topic>) -> Self {
         Self { topic, at: 0 }
     }
 
@@ -207,7 +207,7 @@ impl Partition {
     }
 
     /// Its name.
-    pub(crate) fn name(&self) -> PartitionName {
+    pub fn name(&self) -> PartitionName {
         PartitionName { topic: self.topic.name.clone(), number: self.route.partition }
     }
 
@@ -272,7 +272,7 @@ fn hash(name: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::fuzz::partition;
+    use crate::fuzz::partition;
 
     fn topic(partitions: i64) -> Arc<Topic> {
         partition(TopicSettings { partitions, ..TopicSettings::default() }).topic

@@ -11,13 +11,10 @@ use super::{
     scripts::{self, Script},
     types::{Due, IfAbsent, NewMessage, Published},
 };
-use crate::{
-    error::Error,
-    model::{Epoch, MessageId, State, TopicName},
-    seeded,
-};
 use bytes::Bytes;
 use deadpool_redis::redis::Cmd;
+use dueq_base::seeded;
+use dueq_model::{Epoch, MessageId, State, TopicName, error::Error};
 use std::{collections::HashSet, sync::Arc, time::Instant};
 
 /// Bodies above this size make leases look at sizes.
@@ -34,7 +31,7 @@ const OPTIONS_BYTES: usize = 5 * 1024;
 const MORE_PLACES: usize = 2;
 
 /// What one message's publish gave.
-pub(crate) type Outcome = Result<Published, Error>;
+pub type Outcome = Result<Published, Error>;
 
 impl Store {
     /// Stores a message. Where its key is taken, or its idempotency key came before, an existing message may answer.
@@ -289,7 +286,7 @@ fn wave_length<'m>(messages: &'m [NewMessage], bodies: &[Bytes]) -> usize {
 }
 
 /// A message to store that names nothing but when it is due.
-pub(crate) struct Publish {
+pub struct Publish {
     pub id: MessageId,
     /// The encoded body.
     pub body: Bytes,

@@ -9,20 +9,17 @@ use super::{
     scripts::{self, Script},
     types::{Due, MessageOptions, OnDuplicate, Published},
 };
-use crate::{
-    error::Error,
-    model::{Backoff, Epoch, MessageId, Millis, State, TopicName},
-    seeded,
-};
 use bytes::Bytes;
 use deadpool_redis::redis::Cmd;
+use dueq_base::seeded;
+use dueq_model::{Backoff, Epoch, MessageId, Millis, State, TopicName, error::Error};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// How long after a group's rate has no effect any more a sweep forgets it, as the scripts' `next_sweep` says, ms.
 const RATES_KEPT_MS: Millis = 60_000;
 
 /// A message to store that names more than when it is due.
-pub(crate) struct PublishSpecial {
+pub struct PublishSpecial {
     pub id: MessageId,
     /// The encoded body.
     pub body: Bytes,

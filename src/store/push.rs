@@ -12,14 +12,12 @@ use super::{
     stale::Target,
     types::{MessageOptions, NewMessage},
 };
-use crate::{
-    error::Error,
-    model::{
-        Body, MessageId, Millis, Push, TopicName, TopicSettings, is_own_header, masked, unmasked,
-    },
-};
 use bytes::Bytes;
 use deadpool_redis::redis::Value;
+use dueq_model::{
+    Body, MessageId, Millis, Push, TopicName, TopicSettings, error::Error, is_own_header, masked,
+    unmasked,
+};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// How many calls a topic with a rate may make now.

@@ -2,16 +2,16 @@
 //! made by the clients that are built here.
 
 use super::connect_error::ConnectError;
-use crate::{
-    config::Secret,
-    files,
-    tls::{self, Certified, Expiry, Identity},
-};
 use clap::{Args, ValueEnum, builder::BoolishValueParser};
 use deadpool_redis::redis::{
     Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo,
     RedisConnectionInfo, RedisError, TlsCertificates,
 };
+use dueq_base::{
+    files,
+    tls::{self, Certified, Expiry, Identity},
+};
+use dueq_model::Secret;
 use std::path::PathBuf;
 
 /// How URLs of Redis begin: where one ends and the next begins in a list.

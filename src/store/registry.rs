@@ -6,7 +6,7 @@ mod create;
 mod entry;
 
 pub(super) use change::DELETED_MARK_MS;
-pub(crate) use entry::parse_entry;
+pub use entry::parse_entry;
 
 use super::{
     backend::{GROUPS_VERSION, SCHEMA_VERSION, SPLIT_VERSION},
@@ -17,11 +17,9 @@ use super::{
     scripts::Script,
     sweeps::Hint,
 };
-use crate::{
-    metrics::Counters,
-    model::{PartitionNumber, Push, TopicName, TopicNumber, TopicSettings},
-};
 use deadpool_redis::redis::Value;
+use dueq_base::metrics::Counters;
+use dueq_model::{PartitionNumber, Push, TopicName, TopicNumber, TopicSettings};
 use std::{
     collections::HashMap,
     sync::{
@@ -39,14 +37,16 @@ pub struct Topic {
     /// Changes with every change of its configuration.
     pub revision: i64,
     /// Changes with whatever is written of it: also when it is paused.
-    pub(crate) written: i64,
+    pub written: i64,
     /// How its messages are treated.
     pub settings: TopicSettings,
     /// Number, `written` and version of the schema, as scripts compare them with what the partition knows: whoever works
     /// from a configuration that is not in force any more, or is older than the data, is told so.
-    pub(crate) word: String,
-    pub(crate) number: TopicNumber,
-    pub(crate) counters: Counters,
+    pub word: String,
+    /// Its number, which no other topic has had.
+    pub number: TopicNumber,
+    /// What this instance has done in it.
+    pub counters: Counters,
     /// At least one.
     pub(super) partitions: Box<[PartitionState]>,
     /// Messages without a name that this instance has placed, about.
@@ -54,9 +54,9 @@ pub struct Topic {
     /// The last look at partitions of which nothing was known.
     pub(super) survey: Survey,
     /// Somebody has looked for it since the cache was last tidied.
-    pub(crate) used: AtomicBool,
+    pub used: AtomicBool,
     /// Where sweeps are asked for.
-    pub(crate) hints: mpsc::UnboundedSender<Hint>,
+    pub hints: mpsc::UnboundedSender<Hint>,
     /// Where partitions are reported in which something happens.
     pub(super) active: mpsc::UnboundedSender<Partition>,
 }
@@ -89,7 +89,8 @@ impl Topic {
 }
 
 /// The registry as this instance knows it.
-pub(crate) struct Registry {
+pub struct Registry {
+    /// The connections.
     pub lanes: Arc<Lanes>,
     prefix: String,
     known: RwLock<Known>,
@@ -297,7 +298,8 @@ impl Registry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{model::TopicSettings, store::fuzz::partition};
+    use crate::fuzz::partition;
+    use dueq_model::TopicSettings;
 
     #[test]
     fn a_topic_is_forgotten_once_nobody_has_looked_for_it_for_a_round() {

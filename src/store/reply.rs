@@ -2,12 +2,9 @@
 //! here and answered as an internal error.
 
 use super::{backend::Backend, partition::Partition, registry::Topic};
-use crate::{
-    error::Error,
-    model::{Member, Millis},
-};
 use bytes::Bytes;
 use deadpool_redis::redis::{ServerError, Value};
+use dueq_model::{Member, Millis, error::Error};
 use std::{
     ops::{Deref, DerefMut},
     sync::Arc,
@@ -16,7 +13,7 @@ use std::{
 
 /// Why a call to Redis gave no answer to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CallError {
+pub enum CallError {
     /// The partition belongs to another topic than the caller believes: the registry must be read again.
     Stale,
     /// Never sent, or refused before it ran.
@@ -57,7 +54,7 @@ impl From<CallError> for Error {
 /// The code of an error reply: its first word. Where a command inside of a script was refused, Redis 6.2 wraps that
 /// command's error, once for what the script returns and twice for what it raises:
 /// `-@user_script: 52: -OOM …` and `-ERR Error running script (call to f_<sha>): @user_script:52: @user_script: 52: -OOM …`.
-pub(crate) fn code(error: &ServerError) -> &str {
+pub fn code(error: &ServerError) -> &str {
     let details = error.details().unwrap_or_default();
     let wrapped = match error.code() {
         "@user_script:" => Some(details),
@@ -68,7 +65,7 @@ pub(crate) fn code(error: &ServerError) -> &str {
 }
 
 /// The code of a reply that is an error.
-pub(crate) fn code_of(reply: &Value) -> Option<&str> {
+pub fn code_of(reply: &Value) -> Option<&str> {
     if let Value::ServerError(error) = reply { Some(code(error)) } else { None }
 }
 
@@ -93,7 +90,7 @@ fn is_all(text: &str, kind: fn(&u8) -> bool) -> bool {
 }
 
 /// What an error reply means for the call. Decided by its code; texts differ between servers.
-pub(crate) fn refusal(error: &ServerError) -> CallError {
+pub fn refusal(error: &ServerError) -> CallError {
     match code(error) {
         // Redis says these before a command runs, or a script's first write is refused with them (and no script of
         // dueq writes before what can be refused).
@@ -109,16 +106,16 @@ pub(crate) fn refusal(error: &ServerError) -> CallError {
 }
 
 /// An array reply, taken apart from the front.
-pub(crate) struct Fields(std::vec::IntoIter<Value>);
+pub struct Fields(std::vec::IntoIter<Value>);
 
 /// Logs a reply that makes no sense.
-pub(crate) fn malformed(what: &Value) -> CallError {
+pub fn malformed(what: &Value) -> CallError {
     tracing::error!(reply = ?what, "a reply of Redis cannot be read");
     CallError::Internal
 }
 
 /// The reply's text, for one-word replies.
-pub(crate) fn word(value: &Value) -> Option<&str> {
+pub fn word(value: &Value) -> Option<&str> {
     match value {
         Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
         Value::SimpleString(text) => Some(text),
@@ -128,7 +125,7 @@ pub(crate) fn word(value: &Value) -> Option<&str> {
 }
 
 /// A whole number.
-pub(crate) fn int(value: Value) -> Result<i64, CallError> {
+pub fn int(value: Value) -> Result<i64, CallError> {
     match value {
         Value::Int(number) => Ok(number),
         // Scores come as text; they are whole and below 2^53.
@@ -141,7 +138,7 @@ pub(crate) fn int(value: Value) -> Result<i64, CallError> {
 }
 
 /// A byte string.
-pub(crate) fn bytes(value: Value) -> Result<Bytes, CallError> {
+pub fn bytes(value: Value) -> Result<Bytes, CallError> {
     match value {
         Value::BulkString(bytes) => Ok(bytes.into()),
         other => Err(malformed(&other)),
@@ -163,18 +160,22 @@ impl Fields {
         Self(Vec::new().into_iter())
     }
 
+    /// The next item.
     pub fn value(&mut self) -> Result<Value, CallError> {
         self.0.next().ok_or_else(|| malformed(&Value::Nil))
     }
 
+    /// The next item, a whole number.
     pub fn int(&mut self) -> Result<i64, CallError> {
         int(self.value()?)
     }
 
+    /// The next item, any bytes.
     pub fn bytes(&mut self) -> Result<Bytes, CallError> {
         bytes(self.value()?)
     }
 
+    /// The next item, a message's.
     pub fn member(&mut self) -> Result<Member, CallError> {
         self.bytes()?[..].try_into().map_err(|_| CallError::Internal)
     }
@@ -184,6 +185,7 @@ impl Fields {
         Ok(Some(self.int()?).filter(|at| *at > 0))
     }
 
+    /// The next item, a text.
     pub fn text(&mut self) -> Result<String, CallError> {
         let bytes = self.bytes()?;
         String::from_utf8(bytes.to_vec()).map_err(|_| malformed(&Value::Nil))
@@ -194,6 +196,7 @@ impl Fields {
         Ok(Some(self.text()?).filter(|cursor| cursor != "0"))
     }
 
+    /// The next item, a list.
     pub fn fields(&mut self) -> Result<Self, CallError> {
         Self::of(self.value()?)
     }
@@ -207,18 +210,22 @@ impl Fields {
         self.0.map(text).collect()
     }
 
+    /// How many items are left.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
+    /// Whether none is left.
     pub fn is_empty(&self) -> bool {
         self.0.len() == 0
     }
 }
 
 /// What a script answered to a call for a partition, and what its reader needs beside.
-pub(crate) struct Reply<'a> {
+pub struct Reply<'a> {
+    /// Which partition.
     pub partition: &'a Partition,
+    /// Its server.
     pub backend: &'a Backend,
     /// Consumers who wait for the topic must be woken.
     pub wake: bool,

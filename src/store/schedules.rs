@@ -18,9 +18,8 @@ use super::{
     reply::{CallError, Fields, malformed, word},
     scripts,
 };
-use crate::{
-    error::Error,
-    model::{CatchUp, MessageId, Millis, ScheduleName, Timing, TopicName, Unknown},
+use dueq_model::{
+    CatchUp, MessageId, Millis, ScheduleName, Timing, TopicName, Unknown, error::Error,
 };
 use std::{collections::HashMap, time::Duration};
 use stored::Definition;

@@ -1,4 +1,4 @@
-//! The Lua scripts, as `build.rs` joins them with their includes. `migrations-lua/README.md` says how one is written.
+//! The Lua scripts, as this crate's `build.rs` joins them with their includes. `migrations-lua/README.md` says how one is written.
 
 use super::batch::Phase;
 use deadpool_redis::redis;
@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 /// A script and what it is called by.
 #[derive(Debug)]
-pub(crate) struct Script {
+pub struct Script {
     /// Its file's name; also its label in the metrics.
     pub name: &'static str,
     /// Its text, includes first.
@@ -18,7 +18,7 @@ pub(crate) struct Script {
 
 impl Script {
     fn new(name: &'static str, text: &'static str, phase: Phase) -> Script {
-        let source = crate::seeded::patched(name, text);
+        let source = dueq_base::seeded::patched(name, text);
         Script { name, source, phase, sha: redis::Script::new(source).get_hash().to_owned() }
     }
 
@@ -44,15 +44,19 @@ impl Script {
     }
 }
 
+/// Where the joined scripts are.
+#[cfg(feature = "testing")]
+pub const JOINED: &str = concat!(env!("OUT_DIR"), "/lua");
+
 macro_rules! scripts {
     ($($phase:ident { $($constant:ident = $name:literal;)* })*) => {
-        $($(pub(crate) static $constant: LazyLock<Script> = LazyLock::new(|| {
+        $($(#[allow(missing_docs)] pub static $constant: LazyLock<Script> = LazyLock::new(|| {
             let text = include_str!(concat!(env!("OUT_DIR"), "/lua/", $name, ".lua"));
             Script::new($name, text, Phase::$phase)
         });)*)*
 
         /// All scripts, to be loaded when a Redis is met that has none of them.
-        pub(crate) fn all() -> Vec<&'static Script> {
+        pub fn all() -> Vec<&'static Script> {
             vec![$($(&$constant,)*)*]
         }
     };
@@ -134,7 +138,7 @@ scripts! {
 }
 
 /// The commands that make all scripts known to a Redis.
-pub(crate) fn loading() -> redis::Pipeline {
+pub fn loading() -> redis::Pipeline {
     let mut load = redis::Pipeline::new();
     for script in all() {
         load.cmd("SCRIPT").arg("LOAD").arg(script.source);
@@ -148,7 +152,7 @@ mod tests {
 
     #[test]
     fn every_script_file_is_named() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/migrations-lua/scripts");
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations-lua/scripts");
         let mut files: Vec<_> = std::fs::read_dir(folder)
             .unwrap()
             .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())

@@ -10,8 +10,8 @@ use super::{
     outage,
     reply::word,
 };
-use crate::model::Epoch;
 use deadpool_redis::redis::{ServerError, Value, aio::ConnectionLike, cmd};
+use dueq_model::Epoch;
 use std::time::Duration;
 
 /// How long a look at a server's health waits for connections that are about to open.
@@ -19,7 +19,7 @@ const CONNECT_PATIENCE: Duration = Duration::from_millis(250);
 
 /// A Redis, as it was when it was met.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ServerInfo {
+pub struct ServerInfo {
     pub version: String,
     /// By its replication ID, else by its `run_id`.
     pub epoch: Epoch,
@@ -32,7 +32,7 @@ pub(crate) struct ServerInfo {
 
 /// What kind of server it says that it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub enum Mode {
     Standalone,
     Sentinel,
     Cluster,

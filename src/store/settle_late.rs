@@ -8,10 +8,7 @@ use super::{
     reply::{CallError, Reply, malformed},
     scripts,
 };
-use crate::{
-    error::Error,
-    model::{LeaseClaims, MessageId, Millis},
-};
+use dueq_model::{LeaseClaims, MessageId, Millis, error::Error};
 
 impl Store {
     /// Deletes the message whose last grant was this, or has it due after `delay_ms`. Returns whether it did; where it did not,

@@ -10,10 +10,7 @@ use super::{
     reply::CallError,
     types::MessageRef,
 };
-use crate::{
-    error::Error,
-    model::{MessageId, PartitionNumber, TopicName},
-};
+use dueq_model::{MessageId, PartitionNumber, TopicName, error::Error};
 use futures_util::future::try_join_all;
 use std::{
     sync::Arc,
@@ -48,7 +45,7 @@ impl StaleRetry {
 }
 
 /// What says which partition of which topic an operation is for.
-pub(crate) enum Target<'a> {
+pub enum Target<'a> {
     /// Its name; the first partition is meant.
     Topic(&'a TopicName),
     /// The name of a key, whose home is meant.
@@ -94,7 +91,7 @@ impl Store {
     /// Carries out what `request` asks for, on the topic that is meant.
     ///
     /// Errors: `TopicNotFound`, or `MessageNotFound` for an id; `RedisUnavailable`, `OutcomeUnknown`.
-    pub(crate) async fn on<T: Send + 'static>(
+    pub async fn on<T: Send + 'static>(
         &self,
         target: impl Into<Target<'_>>,
         request: impl Fn(&Partition) -> Request<T>,
@@ -130,7 +127,7 @@ impl Store {
     }
 
     /// As [`Store::on`], on all partitions of a topic at once, and then on those that it has got meanwhile.
-    pub(crate) async fn on_each<T: Send + 'static>(
+    pub async fn on_each<T: Send + 'static>(
         &self,
         name: &TopicName,
         request: impl Fn(&Partition) -> Request<T>,

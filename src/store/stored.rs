@@ -8,11 +8,8 @@ use super::{
     scripts,
     types::{MessageRef, NewMessage, OnDuplicate},
 };
-use crate::{
-    error::Error,
-    model::{MessageId, Millis, TopicName},
-};
 use deadpool_redis::redis::Value;
+use dueq_model::{MessageId, Millis, TopicName, error::Error};
 use futures_util::{StreamExt, TryStreamExt, future::try_join_all, stream};
 
 /// Names of topics that are read at once.

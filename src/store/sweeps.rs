@@ -13,10 +13,7 @@ use super::{
     reply::{CallError, Fields, Reply},
     scripts::{self, Script},
 };
-use crate::{
-    error::Error,
-    model::{Millis, TopicName},
-};
+use dueq_model::{Millis, TopicName, error::Error};
 use futures_util::future::join_all;
 use std::{
     collections::BTreeSet,
@@ -45,7 +42,7 @@ const WALK_INTERVAL_MS: Millis = 10_000;
 
 /// A partition wants to be swept at this moment, ms.
 #[derive(Debug)]
-pub(crate) struct Hint {
+pub struct Hint {
     pub name: PartitionName,
     pub at: Millis,
     /// Messages died there whose deaths are to be told of elsewhere, without waiting for that moment.
@@ -63,7 +60,7 @@ pub struct Claim {
 
 impl Partition {
     /// Something ends at `at`: sees to it that the partition is swept then. `now`: Redis's time.
-    pub(crate) fn sweep_by(&self, now: Millis, at: Option<Millis>) {
+    pub fn sweep_by(&self, now: Millis, at: Option<Millis>) {
         let Some(at) = at else { return };
         let at = at.min(now.saturating_add(MAX_AHEAD_MS)).saturating_add(SWEEP_DELAY_MS);
         let known = self.sweep_at.load(Ordering::Relaxed);
@@ -77,7 +74,7 @@ impl Partition {
 
     /// So many messages died here by `now`: counts them, and sees to it that their deaths are told of without delay
     /// where that is wished.
-    pub(crate) fn saw_deaths(&self, died: i64, now: Millis) {
+    pub fn saw_deaths(&self, died: i64, now: Millis) {
         self.topic.counters.dead.inc_by(died as u64);
         self.happened(died > 0);
         if died > 0 && self.topic.settings.dead_topic.is_some() {
@@ -87,7 +84,7 @@ impl Partition {
     }
 
     /// Sees to it that deaths here are told of elsewhere without delay.
-    pub(crate) fn tell_deaths(&self, now: Millis) {
+    pub fn tell_deaths(&self, now: Millis) {
         let at = now.saturating_add(SWEEP_DELAY_MS);
         let _ = self.topic.hints.send(Hint { name: self.name(), at, deaths: true });
     }

@@ -1,8 +1,8 @@
 //! What goes into the store's methods and comes out of them, apart from the scripts behind.
 
 pub use super::names::*;
-use crate::model::{Backoff, Body, CallReport, Event, MessageId, Millis, State, TopicName};
 use deadpool_redis::redis::Cmd;
+use dueq_model::{Backoff, Body, CallReport, Event, MessageId, Millis, State, TopicName};
 use serde::{Deserialize, Serialize};
 
 /// When a message falls due.
@@ -16,7 +16,7 @@ pub enum Due {
 
 impl Due {
     /// The due time when Redis's clock says `now`, and `up` rounded up: no delay is shorter than asked for.
-    pub(crate) fn from(self, now: Millis, up: Millis) -> Millis {
+    pub fn from(self, now: Millis, up: Millis) -> Millis {
         match self {
             Self::After(0) => now,
             Self::After(delay) => up.saturating_add(delay),
@@ -25,7 +25,7 @@ impl Due {
     }
 
     /// As scripts read it: a delay, or `@` before an instant.
-    pub(crate) fn to_script(self) -> String {
+    pub fn to_script(self) -> String {
         match self {
             Self::After(delay) => delay.to_string(),
             Self::At(instant) => format!("@{instant}"),
@@ -60,13 +60,14 @@ pub struct MessageOptions {
     pub idempotency: Option<Idempotency>,
 }
 
-pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+/// Whether a value is what its type has by default.
+pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
 impl MessageOptions {
     /// Whether the message has no options besides its due time.
-    pub(crate) fn is_plain(&self) -> bool {
+    pub fn is_plain(&self) -> bool {
         *self == Self::default()
     }
 }
@@ -102,7 +103,7 @@ pub struct Maker {
 
 impl Maker {
     /// As scripts read it.
-    pub(crate) fn to_script(this: Option<&Self>) -> (&str, String) {
+    pub fn to_script(this: Option<&Self>) -> (&str, String) {
         this.map_or(("", String::new()), |it| (&it.key, it.topics.to_string()))
     }
 }
@@ -139,11 +140,11 @@ pub struct MessageUpdate {
     /// New priority.
     pub priority: Option<u8>,
     /// New payload.
-    pub content: Option<crate::model::Content>,
+    pub content: Option<dueq_model::Content>,
     /// New headers, all of them.
     pub headers: Option<std::collections::BTreeMap<String, String>>,
     /// New callback; `Some(None)`: the topic's URL.
-    pub callback: Option<Option<crate::model::Callback>>,
+    pub callback: Option<Option<dueq_model::Callback>>,
     /// New TTL; `Some(None)`: the topic's.
     pub ttl_ms: Option<Option<Millis>>,
     /// New limit of counted grants; `Some(None)`: the topic's.
@@ -187,7 +188,7 @@ pub struct MessageSnapshot {
     /// Why it failed last, as `model::last_error` finds it.
     pub last_error: Option<String>,
     /// What stands there of what happened to it: another text after every change of the message. Empty in lists.
-    pub(crate) written: String,
+    pub written: String,
     /// What happened to it, oldest first, `published` included; empty in lists.
     pub events: Vec<Event>,
 }
@@ -218,7 +219,7 @@ pub struct Call {
 
 impl Call {
     /// Writes when a call began and its report, as the events keep it; two empty arguments for none.
-    pub(crate) fn write(call: Option<&Self>, command: &mut Cmd) {
+    pub fn write(call: Option<&Self>, command: &mut Cmd) {
         match call {
             // A report always serializes.
             Some(Self { started_at, report }) => {
@@ -229,7 +230,7 @@ impl Call {
     }
 
     /// Bytes that it is in Redis, about.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         let CallReport { error, answer, .. } = &self.report;
         let noted = |text: &Option<String>| text.as_deref().map_or(0, json_bytes);
         100 + noted(error) + noted(answer)
@@ -237,7 +238,7 @@ impl Call {
 }
 
 /// Bytes of this text in JSON, which makes six of a control character.
-pub(crate) fn json_bytes(text: &str) -> usize {
+pub fn json_bytes(text: &str) -> usize {
     let escaped = |byte: u8| match byte {
         0..0x20 => 6,
         b'"' | b'\\' => 2,
@@ -286,12 +287,12 @@ pub struct ListCursor {
     /// Score of the last item.
     pub score: i64,
     /// The last item.
-    pub member: crate::model::Member,
+    pub member: dueq_model::Member,
 }
 
 impl ListCursor {
     /// The order of a list.
-    pub(crate) fn place(&self) -> (u8, i64, crate::model::Member) {
+    pub fn place(&self) -> (u8, i64, dueq_model::Member) {
         (self.part, self.score, self.member)
     }
 }

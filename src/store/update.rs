@@ -10,15 +10,12 @@ use super::{
     scripts,
     types::{IfAbsent, MessageRef, MessageSnapshot, MessageUpdate},
 };
-use crate::{
-    error::Error,
-    model::{Body, MessageId},
-};
 use bytes::Bytes;
+use dueq_model::{Body, MessageId, error::Error};
 use std::sync::Arc;
 
 /// What an update came to.
-pub(crate) enum Updated {
+pub enum Updated {
     Done(Box<MessageSnapshot>),
     Refused(Error),
     /// The message was changed since it was read.

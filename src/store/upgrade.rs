@@ -9,8 +9,8 @@ use super::{
     partition::Partition,
     reply::{CallError, Fields},
 };
-use crate::model::{Epoch, TopicName};
 use deadpool_redis::redis::{Cmd, cmd};
+use dueq_model::{Epoch, TopicName};
 
 const SERVICE: &str = include_str!("../../migrations-lua/versions/2_service.lua");
 const PARTITION: &str = include_str!("../../migrations-lua/versions/2_partition.lua");

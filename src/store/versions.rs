@@ -10,10 +10,7 @@ use super::{
     reply::word,
     scripts,
 };
-use crate::{
-    error::Error,
-    model::{DeadForm, TopicSettings},
-};
+use dueq_model::{DeadForm, TopicSettings, error::Error};
 use std::future::pending;
 
 impl Store {

@@ -9,14 +9,12 @@ use super::{
     random_bytes,
     way::unreachable,
 };
-use crate::{
-    model::{PartitionNumber, TopicName},
-    seeded,
-};
 use deadpool_redis::redis::{
     RedisError,
     aio::{PubSubSink, PubSubStream},
 };
+use dueq_base::seeded;
+use dueq_model::{PartitionNumber, TopicName};
 use futures_util::StreamExt;
 use std::{
     future::{Future, pending},

@@ -8,9 +8,9 @@ use super::{
     redis_args::{RedisMode, Target},
     sentinel::{self, Sentinels},
 };
-use crate::tls::{Expiry, Trouble};
 use deadpool::managed::{Object, Pool, PoolError, Timeouts};
 use deadpool_redis::redis::{Client, ConnectionAddr, ConnectionInfo};
+use dueq_base::tls::{Expiry, Trouble};
 use std::{error::Error, sync::Arc, time::Duration};
 use tokio::sync::watch;
 
@@ -26,7 +26,7 @@ pub(super) enum Way {
 const OPENING: usize = 64;
 
 /// One address of Redis.
-pub(crate) struct Door {
+pub struct Door {
     pool: Pool<Opener>,
     /// For connections that are no part of the pool: the subscription.
     pub client: Client,

@@ -83,7 +83,18 @@ fn settings(text: &str) -> BTreeSet<String> {
 #[test]
 fn what_is_shipped_sets_only_what_serve_takes() {
     let read = |file: &str| std::fs::read_to_string(root().join(file)).unwrap();
-    let known = settings(&(read("src/config.rs") + &read("src/store/redis_args.rs")));
+    let known = settings(
+        &[
+            "src/config.rs",
+            "src/http/args.rs",
+            "src/loops/callbacks/args.rs",
+            "src/store/args.rs",
+            "src/store/redis_args.rs",
+            "src/embedded/args.rs",
+        ]
+        .map(read)
+        .concat(),
+    );
     for file in [
         "docker/Dockerfile",
         "docker/compose.yaml",

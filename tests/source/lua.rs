@@ -164,7 +164,7 @@ fn every_command_of_a_script_works_on_a_key_that_was_passed_to_it() {
 
 #[test]
 fn every_script_refuses_another_number_of_keys_than_its_header_says() {
-    // As `build.rs` joined them for the program that is tested here.
+    // As `src/store/build.rs` joined them for the program that is tested here.
     let binary = std::fs::read(env!("CARGO_BIN_EXE_dueq")).expect("the program");
     let checks =
         |wanted: &str| binary.windows(wanted.len()).filter(|it| *it == wanted.as_bytes()).count();

@@ -1,6 +1,6 @@
 //! What an audit can find, in words for whoever reads its report.
 
-use crate::model::{MEMBER_BYTES, Member, MessageId, Route};
+use dueq_model::{MEMBER_BYTES, Member, MessageId, Route};
 
 /// Every defect by its name in the report, and what it means.
 const DEFECTS: [(&str, &str); 34] = [
@@ -128,7 +128,7 @@ pub fn escaped(member: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{PartitionNumber, TopicNumber};
+    use dueq_model::{PartitionNumber, TopicNumber};
 
     #[test]
     fn a_member_is_told_with_its_id() {

@@ -4,9 +4,9 @@ use super::{
     finding::{Subject, became, known},
     scripts::{read_counted, read_mended, read_page},
 };
-use crate::model::fuzz::{cases, text};
-use crate::store::fuzz::{answer, array, bulk, member, num, partition, reply, settings};
 use deadpool_redis::redis::Value;
+use dueq_model::fuzz::{cases, text};
+use dueq_store::fuzz::{answer, array, bulk, member, num, partition, reply, settings};
 use proptest::{collection::vec, prelude::*};
 
 fn word() -> impl Strategy<Value = Value> {

@@ -4,15 +4,12 @@
 //! it is then.
 
 use super::{finding::Finding, walk::Audit};
-use crate::{
-    error::Error,
-    model::{Millis, PartitionNumber, TopicName},
-    store::{
-        PartitionName, Store,
-        batch::{Command, Node},
-        keys::PartitionKeys,
-        reply::{CallError, Fields, int, word},
-    },
+use dueq_model::{Millis, PartitionNumber, TopicName, error::Error};
+use dueq_store::{
+    PartitionName, Store,
+    batch::{Command, Node},
+    keys::PartitionKeys,
+    reply::{CallError, Fields, int, word},
 };
 use std::{
     collections::{BTreeMap, HashMap},

@@ -127,7 +127,7 @@ fn summary(topics: u64, messages: i64, found: u64, mended: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{MessageId, PartitionNumber, Route, TopicNumber};
+    use dueq_model::{MessageId, PartitionNumber, Route, TopicNumber};
 
     fn finding(subject: Subject) -> Finding {
         let (defect, detail) = ("no_place", String::new());

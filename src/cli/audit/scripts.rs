@@ -1,13 +1,13 @@
 //! The scripts of an audit that work on a partition: a bounded look at a time, so that the queue goes on meanwhile.
 
-use crate::store::{
+use bytes::Bytes;
+use dueq_store::{
     Partition, TOTALS,
     batch::{Command, Request},
     keys::PartitionKeys,
     reply::{CallError, Reply},
     scripts,
 };
-use bytes::Bytes;
 
 /// A key of a partition whose members are messages.
 pub struct Walked {

@@ -3,16 +3,13 @@
 //! the next request when somebody died in between; that heals by itself and is not told.
 
 use super::{finding::Finding, walk::Audit};
-use crate::{
-    error::Error,
-    model::{TopicName, TopicSettings},
-    store::{
-        Partition, PartitionName, Store, Topic,
-        batch::Command,
-        registry::parse_entry,
-        reply::{CallError, Fields, int},
-        scripts,
-    },
+use dueq_model::{TopicName, TopicSettings, error::Error};
+use dueq_store::{
+    Partition, PartitionName, Store, Topic,
+    batch::Command,
+    registry::parse_entry,
+    reply::{CallError, Fields, int},
+    scripts,
 };
 use std::collections::BTreeSet;
 

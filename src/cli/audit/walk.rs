@@ -11,16 +11,13 @@ use super::{
     finding::{Finding, Subject, became, known},
     scripts::{self, KEY_WALKS, Page, Step, WALKS, Walked},
 };
-use crate::{
-    error::Error,
-    model::Body,
-    store::{
-        Partition, PartitionName, Store,
-        batch::Command,
-        reply::{CallError, Fields, bytes},
-    },
-};
 use bytes::Bytes;
+use dueq_model::{Body, error::Error};
+use dueq_store::{
+    Partition, PartitionName, Store,
+    batch::Command,
+    reply::{CallError, Fields, bytes},
+};
 use std::collections::{HashMap, HashSet};
 
 /// Members of one look at most, and how many bytes a look may read before the next is smaller.

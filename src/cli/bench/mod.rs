@@ -11,9 +11,9 @@ mod server;
 mod work;
 
 use super::{client::TlsArgs, progress::Progress, serve::raise_file_limit};
-use crate::store::RedisArgs;
 use clap::Arg;
 use client::Address;
+use dueq_store::RedisArgs;
 use report::{Report, Row};
 use server::Server;
 use std::{process::ExitCode, time::Duration};
@@ -46,7 +46,7 @@ pub struct Args {
     server: Option<String>,
     /// API key of --server.
     #[arg(long, env = "DUEQ_API_KEY", value_name = "KEY", hide_env_values = true)]
-    api_key: Option<crate::config::Secret>,
+    api_key: Option<dueq_model::Secret>,
     #[command(flatten)]
     tls: TlsArgs,
     /// Redis of --server, to show its CPU time per message.

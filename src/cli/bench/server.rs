@@ -6,11 +6,9 @@ use super::{
     client::Address,
     work::{Lease, Target},
 };
-use crate::{
-    cli::client::TlsArgs,
-    files::{create_new, random_name},
-    store::{RedisArgs, RedisProbe},
-};
+use crate::cli::client::TlsArgs;
+use dueq_base::files::{create_new, random_name};
+use dueq_store::{RedisArgs, RedisProbe};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs,

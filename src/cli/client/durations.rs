@@ -1,7 +1,7 @@
 //! Durations and instants for people: `10m` as input, `in 4m 59s` as output. The API has milliseconds and instants.
 
-use crate::model::{Millis, parse_instant};
 use chrono::Utc;
+use dueq_model::{Millis, parse_instant};
 use std::time::Duration;
 
 /// Units, largest first, with their milliseconds.

@@ -10,11 +10,12 @@ use super::{
     payload::{Options, Payload, WithPayload},
     view,
 };
-use crate::{model::CallMethod, store::is_default};
 use clap::{
     Args,
     builder::{PossibleValuesParser, TypedValueParser},
 };
+use dueq_model::CallMethod;
+use dueq_store::is_default;
 use serde::Serialize;
 use std::path::PathBuf;
 

@@ -8,8 +8,8 @@ use super::{
     payload::{Payload, WithPayload, as_map, header},
     schedules::schedule,
 };
-use crate::store::is_default;
 use clap::{Args, ValueEnum};
+use dueq_store::is_default;
 use serde::Serialize;
 
 /// Arguments of `dueq schedules put`.

@@ -10,8 +10,8 @@ use super::{
     table::clean,
     warn,
 };
-use crate::model::format_instant;
 use clap::Args;
+use dueq_model::format_instant;
 use std::time::Duration;
 use tokio::{signal, time::sleep};
 

@@ -2,8 +2,8 @@
 //! do.
 
 use super::failure::Failure;
-use crate::tls::{self, Certified, Identity, Trouble, causes};
 use clap::Args;
+use dueq_base::tls::{self, Certified, Identity, Trouble, causes};
 use http::Uri;
 use hyper_rustls::ConfigBuilderExt as _;
 use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};

@@ -8,8 +8,9 @@ mod server;
 mod show;
 
 use super::signals;
-use crate::{config::Secret, http::server::listen};
 use answers::Answers;
+use dueq_http::server::listen;
+use dueq_model::Secret;
 use secrets::Secrets;
 use server::Receiver;
 use std::{

@@ -1,14 +1,12 @@
 //! The secrets of the receiver, and whether a call was signed with one of them.
 
-use crate::{
-    cli::{
-        client::{durations::now, table::clean},
-        dev::secret_file,
-    },
-    config::Secret,
-    files,
-    model::{SIGNATURE, SignedParts, SigningSecret, TopicName, derived},
+use crate::cli::{
+    client::{durations::now, table::clean},
+    dev::secret_file,
 };
+use dueq_base::files;
+use dueq_model::Secret;
+use dueq_model::{SIGNATURE, SignedParts, SigningSecret, TopicName, derived};
 use http::HeaderMap;
 use std::path::{Path, PathBuf};
 

@@ -2,14 +2,12 @@
 //! command the terminal.
 
 use super::{json, secrets::Signature};
-use crate::{
-    cli::client::{
-        durations::rough,
-        table::{clean, cut, fields},
-    },
-    model::{Millis, format_instant, is_credential, parse_instant},
+use crate::cli::client::{
+    durations::rough,
+    table::{clean, cut, fields},
 };
 use anstyle::{AnsiColor, Style};
+use dueq_model::{Millis, format_instant, is_credential, parse_instant};
 use http::{HeaderMap, StatusCode, request};
 
 /// The most that is shown of a payload: lines, and characters of a line; bytes of one that is no text.

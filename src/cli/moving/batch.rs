@@ -6,11 +6,9 @@ use super::{
     place::{Target, find, partition_of},
     source::Failure,
 };
-use crate::{
-    model::{Member, MessageId, Route, TopicName},
-    store::{Partition, PartitionName, Store, batch::Command, reply::Reply, scripts},
-};
 use bytes::Bytes;
+use dueq_model::{Member, MessageId, Route, TopicName};
+use dueq_store::{Partition, PartitionName, Store, batch::Command, reply::Reply, scripts};
 use futures_util::future::try_join_all;
 use std::{
     collections::{BTreeMap, HashMap},

@@ -5,12 +5,10 @@ use super::{
     line::{End, FORMAT, Header, Line},
     source::{self, Failure, takes},
 };
-use crate::{
-    files::NewFile,
-    model::{TopicName, TopicPattern, format_instant},
-    store::{Partition, SCHEMA_VERSION, Store, batch::Command, reply::int},
-};
 use clap::Args as ClapArgs;
+use dueq_base::files::NewFile;
+use dueq_model::{TopicName, TopicPattern, format_instant};
+use dueq_store::{Partition, SCHEMA_VERSION, Store, batch::Command, reply::int};
 use ring::digest::{Context, SHA256};
 use std::{
     io::{self, BufWriter, Write},

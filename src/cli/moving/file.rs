@@ -6,12 +6,10 @@ use super::{
     message::Message,
     source::Failure,
 };
-use crate::{
-    model::{
-        MAX_PARTITIONS, PartitionNumber, Route, ScheduleName, TopicName, TopicNumber, TopicSettings,
-    },
-    store::SCHEMA_VERSION,
+use dueq_model::{
+    MAX_PARTITIONS, PartitionNumber, Route, ScheduleName, TopicName, TopicNumber, TopicSettings,
 };
+use dueq_store::SCHEMA_VERSION;
 use ring::digest::{Context, SHA256};
 use std::{
     collections::{HashMap, HashSet},

@@ -5,8 +5,8 @@
 //! idempotency keys of one partition after another. Unknown fields are refused: whatever adds one counts up [`FORMAT`].
 
 use super::message::Message;
-use crate::store::is_default;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use dueq_store::is_default;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 

@@ -12,13 +12,11 @@ use super::{
     source::Failure,
     verify::Tallies,
 };
-use crate::{
-    cli::data::Data,
-    files::NewFile,
-    model::CallHost,
-    store::{Store, batch::Command, reply::int, scripts},
-};
+use crate::cli::data::Data;
 use clap::Args as ClapArgs;
+use dueq_base::files::NewFile;
+use dueq_model::CallHost;
+use dueq_store::{Store, batch::Command, reply::int, scripts};
 use std::{
     fs::File,
     io::{self, BufRead, BufReader, BufWriter, Seek as _, Write},

@@ -2,11 +2,9 @@
 //! its lease.
 
 use super::line::Content;
-use crate::{
-    model::{Backoff, Body, MAX_PAYLOAD_BYTES, MessageId, Route},
-    store::{Partition, is_default},
-};
 use bytes::Bytes;
+use dueq_model::{Backoff, Body, MAX_PAYLOAD_BYTES, MessageId, Route};
+use dueq_store::{Partition, is_default};
 use ring::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -126,7 +124,7 @@ impl Message {
         message.check().is_ok().then_some(message)
     }
 
-    /// Reads an `extra`, as [`Extra::parse`](crate::store) does, and nothing less of it than there is.
+    /// Reads an `extra`, as [`Extra::parse`](dueq_store) does, and nothing less of it than there is.
     fn of_extra(text: &str) -> Option<Self> {
         let mut parts = text.splitn(8, ',');
         let number = |text: Option<&str>| text.unwrap_or("0").parse().ok();

@@ -6,10 +6,8 @@ use super::{
     line::{Header, Topic as TopicLine},
     source::{self, Failure},
 };
-use crate::{
-    model::{TopicName, TopicNumber, TopicSettings},
-    store::{Partition, PartitionName, Store, Topic, batch::Command, reply::int},
-};
+use dueq_model::{TopicName, TopicNumber, TopicSettings};
+use dueq_store::{Partition, PartitionName, Store, Topic, batch::Command, reply::int};
 use std::{collections::HashMap, sync::Arc};
 
 /// What follows a dump's id in the mark of a topic that has all of its messages.
@@ -226,7 +224,7 @@ pub async fn partitions(store: &Store, name: &TopicName) -> Result<Vec<Partition
 }
 
 /// The partition of a message's target.
-pub fn partition_of(target: &Target, route: crate::model::Route) -> PartitionName {
+pub fn partition_of(target: &Target, route: dueq_model::Route) -> PartitionName {
     PartitionName { topic: target.name.clone(), number: route.partition }
 }
 

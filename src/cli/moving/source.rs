@@ -7,18 +7,15 @@ use super::{
     line::{Content, IdempotencyKey, Schedule, Topic as TopicLine},
     message::{Message, Stored},
 };
-use crate::{
-    error::Error,
-    model::{Member, MessageId, TopicName, TopicPattern},
-    store::{
-        Partition, PartitionName, Store, TOTALS, Topic,
-        batch::Command,
-        registry::parse_entry,
-        reply::{CallError, Fields, Reply, int, word},
-        scripts,
-    },
-};
 use bytes::Bytes;
+use dueq_model::{Member, MessageId, TopicName, TopicPattern, error::Error};
+use dueq_store::{
+    Partition, PartitionName, Store, TOTALS, Topic,
+    batch::Command,
+    registry::parse_entry,
+    reply::{CallError, Fields, Reply, int, word},
+    scripts,
+};
 use serde_json::value::RawValue;
 use std::{collections::HashSet, fmt::Display, io, sync::Arc};
 

@@ -5,7 +5,7 @@ use super::{
     place::{Plan, partitions},
     source::{self, Failure},
 };
-use crate::store::Store;
+use dueq_store::Store;
 use std::collections::HashMap;
 
 /// How many messages there are, and the sum of their digests.

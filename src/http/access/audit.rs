@@ -9,16 +9,14 @@ pub use facts::Facts;
 
 use super::{Need, Verb, caller::Caller};
 use crate::{
-    http::{
-        problem::ProblemBody,
-        proxies::{Claims, peer_of},
-    },
-    model::{Instant, TopicName},
+    problem::ProblemBody,
+    proxies::{Claims, peer_of},
 };
 use axum::{
     extract::Request,
     http::{HeaderValue, StatusCode, Uri},
 };
+use dueq_model::{Instant, TopicName};
 use percent_encoding::{CONTROLS, utf8_percent_encode};
 use prometheus_client::metrics::counter::Counter;
 use refusals::Who;

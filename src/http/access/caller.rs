@@ -10,18 +10,15 @@ use super::{
     scopes::Verb,
 };
 use crate::{
-    error::Error,
-    http::{
-        AppState,
-        problem::{Code, Problem},
-    },
-    model::{MessageId, TopicName},
-    store::{Maker, NewMessage, Store},
+    AppState,
+    problem::{Code, Problem},
 };
 use axum::{
     extract::FromRequestParts,
     http::{HeaderName, HeaderValue, request::Parts},
 };
+use dueq_model::{MessageId, TopicName, error::Error};
+use dueq_store::{Maker, NewMessage, Store};
 use futures_util::future::join_all;
 use std::{collections::HashMap, future::Future, sync::Arc};
 

@@ -1,15 +1,13 @@
 //! Hosts, origins and keys as strangers send them: whatever is let in is a name of this machine to a browser too.
 
 use super::{hosts::Hosts, key_file::KeyFile, keys::Keys};
-use crate::{
-    config::Secret,
-    model::fuzz::{cases, piece, soon, spoilt, text},
-};
 use axum::{
     body::Body,
     extract::Request,
     http::{HeaderName, HeaderValue, header},
 };
+use dueq_model::Secret;
+use dueq_model::fuzz::{cases, piece, soon, spoilt, text};
 use proptest::{collection::vec, prelude::*, sample::select};
 use url::{Host, Url};
 

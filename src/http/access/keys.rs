@@ -9,13 +9,11 @@ use super::{
     room::Room,
     scopes::Scopes,
 };
-use crate::{
-    config::Secret,
-    files::{Content, Look},
-    http::sqs,
-    store::Maker,
-};
+use crate::sqs;
 use axum::http::{HeaderMap, header};
+use dueq_base::files::{Content, Look};
+use dueq_model::Secret;
+use dueq_store::Maker;
 use ring::digest::SHA256;
 use std::{
     collections::HashMap,

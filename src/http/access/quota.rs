@@ -2,7 +2,7 @@
 //! for how that is counted. And how many messages it may publish in a second, at this instance. What was not used in the last second may be used at once,
 //! and a larger batch in one piece: the time it takes is waited for afterwards.
 
-use crate::model::TopicNumber;
+use dueq_model::TopicNumber;
 use std::{
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},

@@ -6,7 +6,7 @@ use super::{
     key_file::Digest,
     keys::{Keys, digest},
 };
-use crate::{
+use dueq_base::{
     files::{Content, FileError, Look},
     reload::tick,
 };

@@ -3,7 +3,8 @@
 //! instances share what a count leaves, so that together they store no more than that, however old their counts are. A publish
 //! waits for a count only where its instance's share does not do, and a count that fails leaves the last one in force.
 
-use crate::{error::Error, store::Stored};
+use dueq_model::error::Error;
+use dueq_store::Stored;
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},

@@ -169,7 +169,7 @@ impl Need {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::{document, openapi::Version};
+    use crate::{document, openapi::Version};
     use std::collections::BTreeSet;
 
     #[test]

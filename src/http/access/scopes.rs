@@ -1,6 +1,6 @@
 //! What a key may do: verbs, each on the topics of a pattern. `admin` is all of them on all topics.
 
-use crate::model::{TopicName, TopicPattern};
+use dueq_model::{TopicName, TopicPattern};
 
 /// What an operation does to a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,9 +4,10 @@
 
 use super::super::ui;
 use super::{hosts::SEC_FETCH_SITE, key_file::Digest};
-use crate::{model::Millis, store::Store};
 use axum::http::{HeaderMap, HeaderValue, header};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use dueq_model::Millis;
+use dueq_store::Store;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
 /// How long a session lasts: 12 h, in ms.

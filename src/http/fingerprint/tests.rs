@@ -1,9 +1,9 @@
 //! Which bodies are the same publish, and which are not.
 
 use super::*;
-use crate::model::{Backoff, Body, CallUrl, Callback, SigningSecret};
-use crate::store::{MessageKey, MessageOptions};
 use bytes::Bytes;
+use dueq_model::{Backoff, Body, CallUrl, Callback, SigningSecret};
+use dueq_store::{MessageKey, MessageOptions};
 
 fn json(text: &str) -> NewMessage {
     let content = Content::Json(Bytes::copy_from_slice(text.as_bytes()));

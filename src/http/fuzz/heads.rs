@@ -1,16 +1,16 @@
 //! What stands in a request's head: media types, `If-Match`, cursors.
 
 use super::{Known, by_the_book, object};
-use crate::http::{
+use crate::{
     budget::Budget,
     cursor::{MAX_CURSOR, MessagesCursor, SchedulesCursor, TopicsCursor},
     extract::{IfMatch, Payload},
     input::MediaType,
 };
-use crate::model::fuzz::{cases, number, spoilt, spoilt_text, text};
-use crate::model::{MEMBER_BYTES, ScheduleName, State, TopicName};
-use crate::store::ListCursor;
 use axum::http::{HeaderMap, HeaderValue, header};
+use dueq_model::fuzz::{cases, number, spoilt, spoilt_text, text};
+use dueq_model::{MEMBER_BYTES, ScheduleName, State, TopicName};
+use dueq_store::ListCursor;
 use proptest::{collection::vec, prelude::*, sample::select};
 
 const NOTHING: &[Known] = &[];

@@ -1,8 +1,8 @@
 //! Whatever name the document allows in a path is a name that dueq takes.
 
-use crate::http::path::{SchedulePath, TopicPath};
-use crate::model::fuzz::cases;
-use crate::model::{ScheduleName, TopicName};
+use crate::path::{SchedulePath, TopicPath};
+use dueq_model::fuzz::cases;
+use dueq_model::{ScheduleName, TopicName};
 use proptest::{prelude::*, string::string_regex};
 use utoipa::{IntoParams, openapi::path::ParameterIn};
 

@@ -4,7 +4,7 @@ use super::{
     BOOLEANS, DELAYS, IDS, Known, MESSAGE, METHODS, PAYLOAD, TIMEOUTS, TOKENS, URLS, body,
     by_the_book, object, read,
 };
-use crate::http::{
+use crate::{
     bulk::{PurgeRequest, RunRequest},
     callbacks::ScheduleCallbackRequest,
     fingerprint::fingerprint,
@@ -16,14 +16,14 @@ use crate::http::{
     publish::{PublishBatchRequest, PublishRawParams, PublishRequest},
     search::ListMessagesParams,
 };
-use crate::model::fuzz::{cases, spoilt, text};
-use crate::model::{
+use axum::http::{HeaderMap, HeaderValue};
+use bytes::Bytes;
+use dueq_model::fuzz::{cases, spoilt, text};
+use dueq_model::{
     Body, Content, LEASE_CAP_MS, MAX_DELAY_MS, MAX_KEY_CHARS, MAX_TOPICS_LIMIT, MIN_LEASE_MS,
     TOKEN_MAX_CHARS,
 };
-use crate::store::{self, Due, NackKind, NewMessage};
-use axum::http::{HeaderMap, HeaderValue};
-use bytes::Bytes;
+use dueq_store::{self as store, Due, NackKind, NewMessage};
 use proptest::{collection::vec, prelude::*, sample::select};
 
 const TOPICS: Known = ("topics", &[r#"["a"]"#, r#"["a","b"]"#, r#"["a","a"]"#, "[]"]);

@@ -4,17 +4,17 @@ use super::{
     ATTEMPTS, BACKOFFS, CALLBACKS, HEADERS, Known, METHODS, TIMEOUTS, URLS, body, by_the_book,
     object, read,
 };
-use crate::http::{
+use crate::{
     fingerprint::fingerprint,
     input::Fields,
     schedule_fields::PutScheduleRequest,
     topic_config::TopicConfig,
     topic_settings::{TopicFields, refuse_own_dead_topic},
 };
-use crate::model::fuzz::{cases, fewer_cases, now, spoilt};
-use crate::model::{Body, Content, MessageId, TopicName, TopicSettings, Zones};
-use crate::store::{Due, MessageOptions, NewMessage};
 use bytes::Bytes;
+use dueq_model::fuzz::{cases, fewer_cases, now, spoilt};
+use dueq_model::{Body, Content, MessageId, TopicName, TopicSettings, Zones};
+use dueq_store::{Due, MessageOptions, NewMessage};
 use proptest::{prelude::*, sample::select};
 
 const PUSHES: &[Known] = &[

@@ -1,7 +1,7 @@
 //! The pages of the guide, in the order in which they are listed: to learn, to do, to look up, to understand
 //! (<https://diataxis.fr>).
 
-use crate::http::problem::Code;
+use crate::problem::Code;
 use bytes::Bytes;
 use std::sync::{LazyLock, OnceLock};
 
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn every_file_of_the_guide_is_a_page_with_a_title() {
-        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/src/guide");
+        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../guide");
         let files = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
         let files = files.map(|name| name.into_string().unwrap());
         let files = files.filter_map(|name| name.strip_suffix(".md").map(str::to_owned));

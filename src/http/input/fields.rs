@@ -5,7 +5,7 @@ use super::{
     json::{Items, MAX_FIELDS, Object, Text, depth},
     wrong,
 };
-use crate::http::problem::{Code, FieldError, Problem};
+use crate::problem::{Code, FieldError, Problem};
 use bytes::Bytes;
 use serde_json::value::RawValue;
 use std::borrow::Cow;

@@ -6,15 +6,13 @@ use super::{
     wrong,
 };
 use crate::{
-    http::{
-        describe::{Declared, Described, Description, Property, described, strings_by_name},
-        openapi::AnyJson,
-        problem::FieldError,
-    },
-    model::{MAX_HEADERS, MAX_HEADERS_BYTES},
+    describe::{Declared, Described, Description, Property, described, strings_by_name},
+    openapi::AnyJson,
+    problem::FieldError,
 };
 use axum::http::{HeaderName, HeaderValue};
 use bytes::Bytes;
+use dueq_model::{MAX_HEADERS, MAX_HEADERS_BYTES};
 use serde::Serialize;
 use std::{
     collections::BTreeMap,

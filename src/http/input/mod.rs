@@ -109,21 +109,21 @@ macro_rules! request {
             $($(#[doc = $doc])* $see $field: $Type,)*
         }
 
-        impl $crate::http::input::Request for $Name {
+        impl $crate::input::Request for $Name {
             #[allow(unused_variables, reason = "there are requests without fields")]
-            fn take_from(fields: &mut $crate::http::input::Fields<'_>) -> Option<Self> {
-                $(let $field = $crate::http::input::take!(fields, $field, $Type $(, $default)?);)*
+            fn take_from(fields: &mut $crate::input::Fields<'_>) -> Option<Self> {
+                $(let $field = $crate::input::take!(fields, $field, $Type $(, $default)?);)*
                 $(let $fields = fields; $check)?
                 Some(Self { $($field: $field?,)* })
             }
         }
 
-        $crate::http::describe::declared! {
-            $Name, stringify!($Name), [$($about),*], $crate::http::describe::sample!($($example)?), true;
+        $crate::describe::declared! {
+            $Name, stringify!($Name), [$($about),*], $crate::describe::sample!($($example)?), true;
             $(
-                $field: $crate::http::input::given_as!($Type $(, $default)?), [$($doc),*],
-                $crate::http::describe::sample!($($sample)?),
-                $crate::http::describe::sample!($($Type, $default)?);
+                $field: $crate::input::given_as!($Type $(, $default)?), [$($doc),*],
+                $crate::describe::sample!($($sample)?),
+                $crate::describe::sample!($($Type, $default)?);
             )*
         }
 
@@ -131,8 +131,8 @@ macro_rules! request {
             fn into_params(
                 _: impl Fn() -> Option<utoipa::openapi::path::ParameterIn>,
             ) -> Vec<utoipa::openapi::path::Parameter> {
-                let properties = $crate::http::describe::Description::of::<Self>().properties;
-                properties.into_iter().map($crate::http::describe::Property::into_parameter).collect()
+                let properties = $crate::describe::Description::of::<Self>().properties;
+                properties.into_iter().map($crate::describe::Property::into_parameter).collect()
             }
         }
     };
@@ -141,11 +141,10 @@ macro_rules! request {
 /// Takes a field of [`request!`].
 macro_rules! take {
     ($fields:ident, $field:ident, $Type:ty) => {
-        <$Type as $crate::http::input::Input>::take($fields, stringify!($field))
+        <$Type as $crate::input::Input>::take($fields, stringify!($field))
     };
     ($fields:ident, $field:ident, $Type:ty, $default:expr) => {
-        $crate::http::input::take!($fields, $field, Option<$Type>)
-            .map(|value| value.unwrap_or($default))
+        $crate::input::take!($fields, $field, Option<$Type>).map(|value| value.unwrap_or($default))
     };
 }
 

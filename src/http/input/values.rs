@@ -1,19 +1,17 @@
 //! The types of fields that are one value.
 
 use super::{Input, List, Wrong, fields::Value, wrong};
-use crate::{
-    http::describe::{Described, Description, described, formatted, integer, number, string},
-    model::{
-        CallMethod, CallUrl, CatchUp, DeadForm, Durability, Instant, LEASE_CAP_MS, MASK,
-        MAX_CALL_TIMEOUT_MS, MAX_DELAY_MS, MAX_KEY_CHARS, MAX_MESSAGES_LIMIT, MAX_PAGE,
-        MAX_URL_CHARS, MIN_CALL_TIMEOUT_MS, MIN_LEASE_MS, MessageId, MessageQuery, Millis, OnFull,
-        SigningSecret, State, TOKEN_MAX_CHARS, TopicName, TraceContext, parse_instant,
-    },
-    store::{KeyUntil, OnDuplicate},
-};
+use crate::describe::{Described, Description, described, formatted, integer, number, string};
 use axum::http::{HeaderName, HeaderValue};
 use base64::{Engine, display::Base64Display, engine::general_purpose::STANDARD};
 use bytes::Bytes;
+use dueq_model::{
+    CallMethod, CallUrl, CatchUp, DeadForm, Durability, Instant, LEASE_CAP_MS, MASK,
+    MAX_CALL_TIMEOUT_MS, MAX_DELAY_MS, MAX_KEY_CHARS, MAX_MESSAGES_LIMIT, MAX_PAGE, MAX_URL_CHARS,
+    MIN_CALL_TIMEOUT_MS, MIN_LEASE_MS, MessageId, MessageQuery, Millis, OnFull, SigningSecret,
+    State, TOKEN_MAX_CHARS, TopicName, TraceContext, parse_instant,
+};
+use dueq_store::{KeyUntil, OnDuplicate};
 use serde::{
     Deserialize, Serialize, Serializer,
     de::{IntoDeserializer, value::StrDeserializer},
@@ -263,19 +261,19 @@ impl MediaType {
 /// Words, as the types have them that derive how they are read and described.
 macro_rules! words {
     ($($Word:ty),* $(,)?) => {$(
-        impl $crate::http::input::Input for $Word {
+        impl $crate::input::Input for $Word {
             fn read(
-                value: $crate::http::input::fields::Value<'_>,
-            ) -> Result<Self, $crate::http::input::Wrong> {
-                $crate::http::input::word(value)
+                value: $crate::input::fields::Value<'_>,
+            ) -> Result<Self, $crate::input::Wrong> {
+                $crate::input::word(value)
             }
         }
 
-        $crate::http::describe::described!($Word: |document| document.component::<$Word>(););
+        $crate::describe::described!($Word: |document| document.component::<$Word>(););
     )*};
 }
 
-pub(in crate::http) use words;
+pub(crate) use words;
 
 words!(CallMethod, CatchUp, DeadForm, Durability, KeyUntil, OnDuplicate, OnFull);
 

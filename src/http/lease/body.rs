@@ -1,7 +1,7 @@
 //! The body of a lease's answer, which knows whether the client took it.
 
-use crate::store::Grants;
 use bytes::Bytes;
+use dueq_store::Grants;
 use std::{
     pin::Pin,
     task::{Context, Poll},

@@ -4,11 +4,9 @@ use super::{
     super::{activity::Activity, budget::Hold, prelude::*},
     body::GrantsBody,
 };
-use crate::{
-    model::TopicName,
-    store::{Grants, LeaseOptions},
-};
 use axum::body::Body;
+use dueq_model::TopicName;
+use dueq_store::{Grants, LeaseOptions};
 use std::{future::pending, sync::Arc, time::Duration};
 
 /// Leases with a long poll, for as long as the key is let in and the connection need not make room for others. Returns whether

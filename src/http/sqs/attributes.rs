@@ -8,8 +8,8 @@ use super::{
     fault::{Fault, Kind},
     queue_name,
 };
-use crate::model::{DeadForm, MAX_DELAY_MS, SQS_UNLIMITED_ATTEMPTS, TopicName, TopicSettings};
 use axum::{body::Body, http::Response};
+use dueq_model::{DeadForm, MAX_DELAY_MS, SQS_UNLIMITED_ATTEMPTS, TopicName, TopicSettings};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -7,13 +7,13 @@ use super::{
     fault::{Fault, Kind},
     parts::Pairs,
 };
-use crate::model::{
-    Body, Content, MASK, MAX_HEADERS, MAX_HEADERS_BYTES, SqsAttribute, SqsParts, is_own_header,
-    masked,
-};
 use axum::http::{HeaderName, HeaderValue};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
+use dueq_model::{
+    Body, Content, MASK, MAX_HEADERS, MAX_HEADERS_BYTES, SqsAttribute, SqsParts, is_own_header,
+    masked,
+};
 use md5::{Digest, Md5};
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use std::{borrow::Cow, collections::BTreeMap};

@@ -2,12 +2,12 @@
 //! itself refuses gets the error that a client of SQS expects.
 
 use super::super::problem::{Code, Problem, ProblemBody};
-use crate::error::Error;
 use axum::{
     body::Body,
     http::{HeaderName, HeaderValue, Response, StatusCode, header},
     response::IntoResponse,
 };
+use dueq_model::error::Error;
 use serde_json::json;
 use std::{borrow::Cow, sync::Arc};
 

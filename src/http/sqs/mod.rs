@@ -25,7 +25,6 @@ use super::{
     guard::Operation,
     trace::Trace,
 };
-use crate::{model::TopicName, store::Topic};
 use axum::{
     Router,
     body::Body,
@@ -35,6 +34,8 @@ use axum::{
     response::IntoResponse,
     routing::post,
 };
+use dueq_model::TopicName;
+use dueq_store::Topic;
 use fault::{Fault, Kind};
 use serde::{Serialize, de::DeserializeOwned};
 use std::sync::Arc;
@@ -287,7 +288,7 @@ fn read<T: DeserializeOwned + Send>(payload: &Payload) -> Result<T, Fault> {
 
 /// A successful answer.
 fn answer(value: &impl Serialize) -> Result<Response<Body>, Fault> {
-    let body = serde_json::to_vec(value).map_err(|_| crate::error::Error::Internal)?;
+    let body = serde_json::to_vec(value).map_err(|_| dueq_model::error::Error::Internal)?;
     Ok(([(header::CONTENT_TYPE, JSON)], body).into_response())
 }
 

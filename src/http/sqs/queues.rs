@@ -9,11 +9,8 @@ use super::{
     parts::{Pairs, is_plain},
     queue_name, tags,
 };
-use crate::{
-    error::Error,
-    model::{SQS_UNLIMITED_ATTEMPTS, State, TopicName, TopicSettings},
-};
 use axum::{body::Body, http::Response};
+use dueq_model::{SQS_UNLIMITED_ATTEMPTS, State, TopicName, TopicSettings, error::Error};
 use serde::Deserialize;
 use serde_json::json;
 

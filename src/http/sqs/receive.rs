@@ -11,15 +11,12 @@ use super::{
     fault::Fault,
     send::sequence_number,
 };
-use crate::{
-    error::Error,
-    model::{EventKind, MAX_MAX_BYTES, MIN_LEASE_MS},
-    store::{Granted, Grants, LeaseOptions, MessageRef, NackRequest},
-};
 use axum::{
     body::Body,
     http::{HeaderValue, Response, header},
 };
+use dueq_model::{EventKind, MAX_MAX_BYTES, MIN_LEASE_MS, error::Error};
+use dueq_store::{Granted, Grants, LeaseOptions, MessageRef, NackRequest};
 use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 use std::{

@@ -10,11 +10,9 @@ use super::{
     fault::{Fault, Kind},
     parts::{BatchAnswer, Pairs, entries},
 };
-use crate::{
-    model::{MAX_DELAY_MS, MessageId, SqsParts},
-    store::{Due, Idempotency, IfAbsent, MessageOptions, NewMessage, Published},
-};
 use axum::{body::Body, http::Response};
+use dueq_model::{MAX_DELAY_MS, MessageId, SqsParts};
+use dueq_store::{Due, Idempotency, IfAbsent, MessageOptions, NewMessage, Published};
 use ring::digest::SHA256;
 use serde::{Deserialize, Serialize};
 
@@ -147,7 +145,7 @@ pub async fn send_message_batch(
     .into_iter();
     let outcomes = outcomes.into_iter().map(|(id, sent)| {
         let outcome = sent.and_then(|sent| {
-            let published = published.next().unwrap_or(Err(crate::error::Error::Internal))?;
+            let published = published.next().unwrap_or(Err(dueq_model::error::Error::Internal))?;
             Ok(sent.done(&published, &queue))
         });
         (id, outcome)

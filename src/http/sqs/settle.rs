@@ -11,12 +11,9 @@ use super::{
     parts::{BatchAnswer, entries},
     receive::{MAX_VISIBILITY_S, check_visibility},
 };
-use crate::{
-    error::Error,
-    model::{LeaseClaims, MessageId},
-    store::NackRequest,
-};
 use axum::{body::Body, http::Response};
+use dueq_model::{LeaseClaims, MessageId, error::Error};
+use dueq_store::NackRequest;
 use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 

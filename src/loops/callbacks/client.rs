@@ -7,11 +7,9 @@ use super::{
     request::CallRequest,
     wire::Heard,
 };
-use crate::{
-    model::{AddressGuard, CallReport, MASK, Millis},
-    seeded, tls,
-};
 use bytes::Bytes;
+use dueq_base::{seeded, tls};
+use dueq_model::{AddressGuard, CallReport, MASK, Millis};
 use http::{Extensions, HeaderMap, HeaderValue, Request, Response, Uri};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;

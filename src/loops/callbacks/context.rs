@@ -1,10 +1,8 @@
 //! What a topic's sender shares with its calls: where messages are sent, and the channels that report free slots.
 
 use super::{parked::Parked, request::CallRequest, slots::HostKey};
-use crate::{
-    metrics::CallMetrics,
-    model::{Body, CallUrl, Push, SIGNATURE, TopicName},
-};
+use dueq_base::metrics::CallMetrics;
+use dueq_model::{Body, CallUrl, Push, SIGNATURE, TopicName};
 use std::{
     sync::{
         Arc,

@@ -2,7 +2,8 @@
 //! very address that was checked is dialled: whoever answers the name server cannot put another one in between.
 
 use super::wire::Wire;
-use crate::{model::AddressGuard, seeded};
+use dueq_base::seeded;
+use dueq_model::AddressGuard;
 use hickory_resolver::{
     TokioResolver,
     config::{ConnectionConfig, NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts},

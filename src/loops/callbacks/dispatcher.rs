@@ -10,15 +10,12 @@ use super::{
     slots::HostKey,
     trace::CallSpan,
 };
-use crate::{
-    error::Error,
-    model::{
-        CallReport, Millis, SigningSecret, State, TopicName, derived, format_instant, is_shared,
-    },
-    seeded,
-    store::{Call, CallCounts, CallEnd, Granted, InForce, NackKind, NackRequest, Store},
-    traces::Traces,
+use dueq_base::{seeded, traces::Traces};
+use dueq_model::{
+    CallReport, Millis, SigningSecret, State, TopicName, derived, error::Error, format_instant,
+    is_shared,
 };
+use dueq_store::{Call, CallCounts, CallEnd, Granted, InForce, NackKind, NackRequest, Store};
 use http::{HeaderName, HeaderValue};
 use std::{
     borrow::Cow,

@@ -5,8 +5,8 @@ use super::{
     outcome::{Verdict, verdict},
     request::build,
 };
-use crate::model::fuzz::{body, cases, headers, number, soon, spoilt, text, url};
-use crate::model::{MessageId, Push, SigningSecret, TopicName, is_own_header};
+use dueq_model::fuzz::{body, cases, headers, number, soon, spoilt, text, url};
+use dueq_model::{MessageId, Push, SigningSecret, TopicName, is_own_header};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use proptest::{collection::vec, prelude::*, sample::select};
 use std::time::Duration;

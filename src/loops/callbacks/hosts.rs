@@ -1,6 +1,7 @@
 //! What instances tell each other of hosts: which are paused, and how the calls to each go (see `store::hosts`).
 
-use crate::{longpoll::LongPolls, store::Store};
+use dueq_longpoll::LongPolls;
+use dueq_store::Store;
 use std::{convert::Infallible, time::Duration};
 use tokio::time::sleep;
 

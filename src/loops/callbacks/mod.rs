@@ -5,6 +5,7 @@
 //! calls and decides which message is next, `dispatcher` handles one message from call to ack, `client` makes the call.
 //! `hosts` follows which hosts are paused, and reports how calls go.
 
+mod args;
 mod client;
 mod context;
 mod dial;
@@ -21,18 +22,16 @@ mod slots;
 mod trace;
 mod wire;
 
+pub use args::CallbackArgs;
 pub use client::Caller;
 pub use outcome::{CallOutcome, Verdict};
 pub use request::{CallRequest, NoUrl, build};
 
-use crate::{
-    longpoll::LongPolls,
-    metrics::Metrics,
-    model::{SigningSecret, TopicName},
-    store::Store,
-    traces::Traces,
-};
 use dispatcher::Dispatcher;
+use dueq_base::{metrics::Metrics, traces::Traces};
+use dueq_longpoll::LongPolls;
+use dueq_model::{SigningSecret, TopicName};
+use dueq_store::Store;
 use sender::Sender;
 use std::{collections::HashSet, sync::Arc, time::Duration};
 use tokio::{sync::watch, task::JoinSet, time::sleep};

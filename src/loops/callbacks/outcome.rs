@@ -1,6 +1,6 @@
 //! What a receiver's answer means for the message: the retry rules of the API.
 
-use crate::model::{CallReport, Millis};
+use dueq_model::{CallReport, Millis};
 use http::{HeaderMap, StatusCode, header};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

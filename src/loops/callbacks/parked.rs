@@ -2,7 +2,7 @@
 //! there is one sooner, because limits were raised or a host has recovered, or if the topic is no longer pushed.
 
 use super::slots::HostKey;
-use crate::model::{MessageId, Millis};
+use dueq_model::{MessageId, Millis};
 use std::{
     collections::{HashMap, VecDeque},
     time::Duration,
@@ -135,7 +135,7 @@ impl ParkedMessages {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{PartitionNumber, Route, TopicNumber};
+    use dueq_model::{PartitionNumber, Route, TopicNumber};
 
     fn parked(n: u64, until: Millis) -> Parked {
         let route = Route { topic: TopicNumber(1), partition: PartitionNumber(0) };

@@ -4,7 +4,7 @@ use super::{
     parked::ParkedMessages,
     slots::{HostKey, Slots},
 };
-use crate::store::Places;
+use dueq_store::Places;
 use std::{cmp::Reverse, collections::HashMap};
 
 /// Hosts that are counted, those with the most.

@@ -1,13 +1,11 @@
 //! Builds the request that carries a message, signed per Standard Webhooks (<https://www.standardwebhooks.com>).
 
-use crate::{
-    model::{
-        Body, CallMethod, CallUrl, Content, MessageId, Millis, Push, SIGNATURE, SignedParts,
-        SigningSecret, TOPIC_SIGNATURE, TopicName, is_own_header, is_shared,
-    },
-    seeded,
-};
 use bytes::Bytes;
+use dueq_base::seeded;
+use dueq_model::{
+    Body, CallMethod, CallUrl, Content, MessageId, Millis, Push, SIGNATURE, SignedParts,
+    SigningSecret, TOPIC_SIGNATURE, TopicName, is_own_header, is_shared,
+};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use std::{collections::BTreeMap, time::Duration};
 

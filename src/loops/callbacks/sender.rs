@@ -9,12 +9,9 @@ use super::{
     places::places,
     slots::{HostKey, Limits, Offered, Slots},
 };
-use crate::{
-    error::Error,
-    metrics::CallMetrics,
-    model::{Push, TopicName},
-    store::{Granted, Grants, LeaseOptions},
-};
+use dueq_base::metrics::CallMetrics;
+use dueq_model::{Push, TopicName, error::Error};
+use dueq_store::{Granted, Grants, LeaseOptions};
 use futures_util::future::{BoxFuture, FutureExt as _};
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::{

@@ -11,7 +11,7 @@
 mod host;
 mod usage;
 
-use crate::store::PausedHosts;
+use dueq_store::PausedHosts;
 use host::Host;
 use std::{
     collections::{HashMap, VecDeque},

@@ -2,11 +2,9 @@
 //! its attributes, since many URLs are secrets: only the host is.
 
 use super::{CallOutcome, request::CallRequest};
-use crate::{
-    model::TopicName,
-    store::Granted,
-    traces::{Span, TRACEPARENT, Traces, names},
-};
+use dueq_base::traces::{Span, TRACEPARENT, Traces, names};
+use dueq_model::TopicName;
+use dueq_store::Granted;
 use http::{HeaderName, HeaderValue};
 
 /// The span of an attempt, which ends when it is dropped.

@@ -6,7 +6,7 @@ use super::{
     search::{date_of, parts},
     *,
 };
-use crate::model::{Zones, format_instant, parse_instant};
+use crate::{Zones, format_instant, parse_instant};
 use jiff::{
     Timestamp,
     tz::{TimeZone, TimeZoneDatabase},

@@ -82,7 +82,7 @@ fn step(bits: u64, size: usize) -> Option<u64> {
 }
 
 /// `every minute`, `every 5 minutes`.
-pub(in crate::model) fn every(count: u64, unit: &str) -> String {
+pub(crate) fn every(count: u64, unit: &str) -> String {
     if count == 1 { format!("every {unit}") } else { format!("every {count} {unit}s") }
 }
 

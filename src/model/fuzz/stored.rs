@@ -1,12 +1,12 @@
 //! What is read back from Redis: bodies, events, configurations, policies, ids, tokens.
 
 use super::{body, cases, headers, number, spoilt, spoilt_text, text};
-use crate::model::*;
+use crate::*;
 use bytes::Bytes;
 use proptest::{collection::vec, prelude::*, sample::select};
 
 /// Any policy that a request may name.
-pub(crate) fn backoff() -> impl Strategy<Value = Backoff> {
+pub fn backoff() -> impl Strategy<Value = Backoff> {
     let delay = || 0..=MAX_DELAY_MS as Millis;
     prop_oneof![
         delay().prop_map(|base_ms| Backoff::Fixed { base_ms }),

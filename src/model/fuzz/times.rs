@@ -2,7 +2,7 @@
 //! soon.
 
 use super::{cases, now, number, soon, spoilt_text, text, within};
-use crate::model::*;
+use crate::*;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use proptest::{collection::vec, prelude::*, sample::select};
 use std::time::Duration;

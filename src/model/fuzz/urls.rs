@@ -2,7 +2,7 @@
 //! the guard.
 
 use super::{cases, soon, spoilt_text, text, url};
-use crate::model::*;
+use crate::*;
 use ipnet::IpNet;
 use proptest::{prelude::*, sample::select};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

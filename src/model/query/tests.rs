@@ -1,7 +1,7 @@
 //! What queries match, and what is no query.
 
 use super::*;
-use crate::model::fuzz::{body, cases, soon, spoilt_text, text};
+use crate::fuzz::{body, cases, soon, spoilt_text, text};
 use bytes::Bytes;
 use proptest::prelude::*;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Ticks around the changes of summer time, what is made up for, and what becomes of ticks that are kept elsewhere.
 
 use super::*;
-use crate::model::{format_instant, parse_instant, zones::tests::zone_file};
+use crate::{format_instant, parse_instant, zones::tests::zone_file};
 
 const HOUR: Millis = 3_600_000;
 /// The days of both changes of 2027.

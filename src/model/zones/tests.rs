@@ -1,7 +1,7 @@
 //! Which database is used, which time zones it has, and when it is called old.
 
 use super::*;
-use crate::model::parse_instant;
+use crate::parse_instant;
 
 fn at(text: &str) -> Millis {
     parse_instant(text).unwrap()
@@ -19,7 +19,7 @@ fn directory(files: &[(&str, &[u8])]) -> tempfile::TempDir {
 }
 
 /// A zone as a file of a database: its offset (h) from each instant (s since 1970) on, and for ever after the last.
-pub(crate) fn zone_file(changes: &[(i64, i8)]) -> Vec<u8> {
+pub fn zone_file(changes: &[(i64, i8)]) -> Vec<u8> {
     let mut file = Vec::new();
     for changes in [&[][..], changes] {
         file.extend(b"TZif2");

@@ -14,11 +14,9 @@ use super::{
     },
     Backend, KNOWN_VERSION, Link, SCHEMA_VERSION, Service, UNGUARDED,
 };
-use crate::{
-    model::{Epoch, TokenKey},
-    seeded,
-};
 use deadpool_redis::redis::{Cmd, Pipeline, Value, aio::ConnectionLike, cmd};
+use dueq_base::seeded;
+use dueq_model::{Epoch, TokenKey};
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Instant,

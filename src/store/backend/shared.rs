@@ -4,11 +4,8 @@ use super::{
     super::{StoreOptions, Wake, keys::GlobalKeys, random_bytes},
     SCHEMA_VERSION,
 };
-use crate::{
-    metrics::Metrics,
-    model::{PartitionNumber, TokenKey, TopicName},
-    seeded,
-};
+use dueq_base::{metrics::Metrics, seeded};
+use dueq_model::{PartitionNumber, TokenKey, TopicName};
 use std::{
     sync::{
         Arc, RwLock,
@@ -20,14 +17,14 @@ use tokio::sync::{mpsc, watch};
 
 /// The secret that all instances share.
 #[derive(Clone, Debug)]
-pub(crate) struct Service {
+pub struct Service {
     /// Seals and opens lease tokens.
     pub token_key: TokenKey,
     pub(super) secret: String,
 }
 
 /// What all connections of an instance share.
-pub(crate) struct Shared {
+pub struct Shared {
     pub options: StoreOptions,
     pub keys: GlobalKeys,
     pub metrics: Arc<Metrics>,

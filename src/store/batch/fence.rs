@@ -13,7 +13,8 @@
 //! replicas did not confirm a round is asked on until they do: meanwhile others take what is for any of them.
 
 use super::{super::reply::CallError, node::Node, round::Round};
-use crate::{model::Epoch, seeded};
+use dueq_base::seeded;
+use dueq_model::Epoch;
 use std::{
     collections::VecDeque,
     sync::{
@@ -28,7 +29,7 @@ use tokio::{
 
 /// Whether the answer of a call waits for replicas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Confirm {
+pub enum Confirm {
     /// It does not.
     #[default]
     Never,
@@ -41,10 +42,10 @@ pub(crate) enum Confirm {
 }
 
 /// Hands out an answer: as it is, or with this error in its place.
-pub(crate) type Release = Box<dyn FnOnce(Result<(), CallError>) + Send>;
+pub type Release = Box<dyn FnOnce(Result<(), CallError>) + Send>;
 
 /// An answer that waits.
-pub(crate) struct Waiting {
+pub struct Waiting {
     /// For so many replicas.
     pub replicas: usize,
     /// If they do not confirm at once, it is handed out all the same.
@@ -76,7 +77,7 @@ impl Held {
 }
 
 /// Where it arrives that the replicas have a change; nothing where nobody has to.
-pub(crate) struct Confirmed(pub(super) Option<oneshot::Receiver<Result<(), CallError>>>);
+pub struct Confirmed(pub(super) Option<oneshot::Receiver<Result<(), CallError>>>);
 
 impl Confirmed {
     /// Comes back once the replicas have it.

@@ -11,8 +11,9 @@ use super::{
     fence::Waiting,
     request::{AnyRequest, Call, Caller, Came, Exchange, Job},
 };
-use crate::{model::Epoch, seeded};
 use deadpool_redis::redis::{Cmd, Value};
+use dueq_base::seeded;
+use dueq_model::Epoch;
 use std::{any::Any, collections::HashSet};
 use tokio::sync::oneshot;
 

@@ -9,7 +9,7 @@ use super::{
     Phase,
     request::{Job, PartitionId},
 };
-use crate::seeded;
+use dueq_base::seeded;
 use std::{
     collections::{HashMap, VecDeque},
     sync::{Mutex, MutexGuard},

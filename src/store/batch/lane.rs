@@ -15,8 +15,8 @@ use super::{
     round::End,
     sending::{Answered, Lost, Texts, send},
 };
-use crate::seeded;
 use deadpool_redis::redis::Value;
+use dueq_base::seeded;
 use std::{
     future::pending,
     panic::{AssertUnwindSafe, catch_unwind},

@@ -16,8 +16,8 @@ use super::{
     node::Node,
     request::{Exchange, Job},
 };
-use crate::model::{PartitionNumber, TopicName};
 use deadpool_redis::redis::{Client, Value};
+use dueq_model::{PartitionNumber, TopicName};
 use std::{
     pin::pin,
     sync::{
@@ -41,7 +41,8 @@ pub enum Wake {
 }
 
 /// The lanes of one instance.
-pub(crate) struct Lanes {
+pub struct Lanes {
+    /// What all servers have in common.
     pub shared: Arc<Shared>,
     nodes: Nodes,
     /// How long a request waits for Redis, from its coming to its answer.
@@ -265,6 +266,6 @@ impl Lanes {
 }
 
 /// The answer that arrives. A lane that ended without one had sent the request, or may have.
-pub(in crate::store) async fn answer<T>(answered: Answered<T>) -> Result<T, CallError> {
+pub(crate) async fn answer<T>(answered: Answered<T>) -> Result<T, CallError> {
     answered.await.unwrap_or(Err(CallError::Unknown))
 }

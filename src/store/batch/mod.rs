@@ -20,12 +20,12 @@ mod round;
 mod sending;
 mod single;
 
-pub(crate) use fence::{Confirm, Confirmed};
-pub(crate) use lanes::Lanes;
+pub use fence::{Confirm, Confirmed};
+pub use lanes::Lanes;
 pub use lanes::Wake;
 pub(super) use lanes::answer;
-pub(crate) use node::Node;
-pub(crate) use request::Request;
+pub use node::Node;
+pub use request::Request;
 pub(super) use request::{Answered, Call, Job};
 
 use super::{
@@ -33,17 +33,17 @@ use super::{
     reply::{CallError, Reply},
     scripts::Script,
 };
-use crate::model::Epoch;
 use deadpool_redis::redis::{Arg, Cmd, ToRedisArgs, cmd};
+use dueq_model::Epoch;
 
 /// Messages in one script call, at most: bounds what a call costs Redis, and `unpack` in Lua.
-pub(crate) const GROUP_MESSAGES: usize = 128;
+pub const GROUP_MESSAGES: usize = 128;
 /// Bytes of bodies in one script call, at most; a larger message goes alone.
-pub(crate) const GROUP_BYTES: usize = 256 * 1024;
+pub const GROUP_BYTES: usize = 256 * 1024;
 
 /// Where a call stands among those that a lane sends together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Phase {
+pub enum Phase {
     /// It publishes, ends leases, or looks at single messages.
     Write,
     /// It grants. A request that acks and leases acks first, and a grant sees all that came with it.
@@ -54,10 +54,10 @@ pub(crate) enum Phase {
 
 /// One outcome for each request of a group, in order, or one error for all. A request whose outcome is
 /// [`CallError::Again`] goes into a later call.
-pub(crate) type Answers<T> = Result<Vec<Result<T, CallError>>, CallError>;
+pub type Answers<T> = Result<Vec<Result<T, CallError>>, CallError>;
 
 /// A kind of request that one script serves, for one partition and many requests at a time.
-pub(crate) trait Op: Sized + Send + Sync + 'static {
+pub trait Op: Sized + Send + Sync + 'static {
     /// What one request gets.
     type Output: Send + 'static;
 
@@ -93,7 +93,7 @@ pub(crate) trait Op: Sized + Send + Sync + 'static {
 
 /// A command, mostly the call of a script, that a request has to itself.
 #[derive(Clone)]
-pub(crate) struct Command {
+pub struct Command {
     /// The script that it calls by its digest; `cmd` has the keys and arguments then.
     script: Option<&'static Script>,
     cmd: Cmd,

@@ -15,8 +15,8 @@ use super::{
     lanes::answer,
     request::Job,
 };
-use crate::background::Background;
 use deadpool_redis::redis::Value;
+use dueq_base::background::Background;
 use std::{
     sync::{Arc, Mutex, Weak},
     time::Duration,
@@ -34,7 +34,8 @@ const TIMEOUT_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 const CONNECT_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// One server: the only one, or a primary of a Cluster.
-pub(crate) struct Node {
+pub struct Node {
+    /// How it is reached.
     pub backend: Backend,
     pub(super) inbox: Inbox,
     /// How long a request waits for Redis, from its coming to its answer.
@@ -215,7 +216,7 @@ impl Node {
     }
 
     /// Notes what came of a lane's try to connect, for all of them.
-    pub(in crate::store) fn set_down(&self, down: Option<(Instant, Duration)>) {
+    pub(crate) fn set_down(&self, down: Option<(Instant, Duration)>) {
         let metrics = &self.backend.shared.metrics;
         if self.cluster.is_none() {
             // Its address may have changed.

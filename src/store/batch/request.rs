@@ -13,8 +13,8 @@ use super::{
     node::Node,
     single::Single,
 };
-use crate::model::Epoch;
 use deadpool_redis::redis::{Cmd, Value};
+use dueq_model::Epoch;
 use std::{
     any::{Any, TypeId},
     collections::HashMap,
@@ -23,13 +23,13 @@ use std::{
 use tokio::sync::oneshot;
 
 /// Where the answer to a request arrives.
-pub(in crate::store) type Answered<T> = oneshot::Receiver<Result<T, CallError>>;
+pub(crate) type Answered<T> = oneshot::Receiver<Result<T, CallError>>;
 
 /// Tells partitions from each other, and holds nothing of them.
 pub(super) type PartitionId = usize;
 
 /// A request, and where its answer arrives.
-pub(crate) struct Request<T> {
+pub struct Request<T> {
     pub(super) job: Job,
     pub(super) answered: Answered<T>,
 }
@@ -55,13 +55,13 @@ impl<T: Send + 'static> Request<T> {
 
 /// When a request came, and how often a server of a Cluster has sent it away.
 #[derive(Clone, Copy)]
-pub(crate) struct Came {
+pub struct Came {
     pub since: Instant,
     pub tries: u8,
 }
 
 /// A request in the inbox.
-pub(crate) struct Job {
+pub struct Job {
     /// When it came: what waits too long is refused and not sent.
     pub came: Came,
     pub(super) phase: Phase,
@@ -154,7 +154,7 @@ pub(super) fn group(jobs: Vec<Job>) -> Vec<Box<dyn Call>> {
 }
 
 /// A pipeline of calls under way, and what came of it so far.
-pub(crate) struct Exchange<'a> {
+pub struct Exchange<'a> {
     pub node: &'a Node,
     pub sent: Instant,
     /// Requests that a call had no room for.
@@ -208,7 +208,7 @@ impl<'a> Exchange<'a> {
 }
 
 /// A request of any kind.
-pub(crate) trait AnyRequest: Any + Send + Sync {
+pub trait AnyRequest: Any + Send + Sync {
     fn load(&self) -> (usize, usize);
     fn slot(&self) -> Option<Slot>;
     fn set_came(&mut self, came: Came);
@@ -219,7 +219,7 @@ pub(crate) trait AnyRequest: Any + Send + Sync {
 }
 
 /// A call of any kind, ready to be sent.
-pub(crate) trait Call: Send + Sync {
+pub trait Call: Send + Sync {
     /// Takes a request in if it fits, else gives it back.
     fn add(&mut self, request: Box<dyn AnyRequest>) -> Result<(), Box<dyn AnyRequest>> {
         Err(request)

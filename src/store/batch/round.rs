@@ -8,8 +8,9 @@ use super::{
     node::Node,
     request::Call,
 };
-use crate::{model::Epoch, seeded};
 use deadpool_redis::redis::{Cmd, Pipeline, Value};
+use dueq_base::seeded;
+use dueq_model::Epoch;
 use std::sync::Arc;
 
 /// How long a lane's own pipeline waits for the replicas, ms.

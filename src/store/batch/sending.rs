@@ -10,8 +10,8 @@ use super::{
     request::Call,
     round::{End, LANE_WAIT_MS, Round},
 };
-use crate::model::Epoch;
 use deadpool_redis::redis::{Pipeline, Value, aio::ConnectionLike};
+use dueq_model::Epoch;
 use std::{collections::HashSet, time::Duration};
 use tokio::time::timeout;
 

@@ -10,8 +10,8 @@ use super::{
     fence::Waiting,
     request::{AnyRequest, Call, Came, Exchange, Job},
 };
-use crate::model::Epoch;
 use deadpool_redis::redis::{Arg, Cmd, Value};
+use dueq_model::Epoch;
 use std::any::TypeId;
 use tokio::sync::oneshot;
 

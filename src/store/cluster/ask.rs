@@ -5,12 +5,12 @@ use super::{
     view::View,
     *,
 };
-use crate::tls::Expiry;
 use deadpool_redis::redis::{
     AsyncConnectionConfig, Pipeline, RedisError,
     aio::{ConnectionLike, MultiplexedConnection},
     cmd,
 };
+use dueq_base::tls::Expiry;
 use std::cmp::Reverse;
 use tokio::time::timeout;
 
@@ -25,9 +25,7 @@ pub(super) fn read(
 }
 
 /// Clients for all primaries of the Cluster that the options name.
-pub(in crate::store) async fn primaries(
-    options: &StoreOptions,
-) -> Result<Vec<Client>, ConnectError> {
+pub(crate) async fn primaries(options: &StoreOptions) -> Result<Vec<Client>, ConnectError> {
     let (target, _) = read(options)?;
     let view = first_view(&target, options.timeout).await?;
     let client = |(host, port): &Address| target.primary.at(host, *port);

@@ -6,7 +6,7 @@ use super::{
     view::View,
     *,
 };
-use crate::store::ids::IdMaker;
+use crate::ids::IdMaker;
 use deadpool_redis::redis::{Cmd, aio::ConnectionLike, cmd};
 use std::{collections::BTreeMap, sync::Weak};
 use tokio::time::{sleep, timeout};

@@ -10,7 +10,7 @@ mod view;
 
 pub(super) use ask::primaries;
 pub(super) use slots::{SLOTS, Slot, crc16, key_in, slot_of};
-pub(crate) use view::Address;
+pub use view::Address;
 
 use super::{
     StoreOptions,
@@ -23,9 +23,9 @@ use super::{
     server_info::{Mode, Sick, node_health},
     way::Door,
 };
-use crate::model::Epoch;
 use ask::mode_of;
 use deadpool_redis::redis::{Client, ConnectionAddr, Value};
+use dueq_model::Epoch;
 use futures_util::future::join_all;
 use map::Map;
 use std::{
@@ -56,7 +56,7 @@ const MANY_NODES: usize = 9;
 const FULL_COVERAGE: &str = "the Cluster has cluster-require-full-coverage yes: while one primary is away, all topics are unavailable for a moment, not only those that it has";
 
 /// The nodes, and what they said last.
-pub(crate) struct Cluster {
+pub struct Cluster {
     shared: Arc<Shared>,
     /// As the files were last read.
     target: RwLock<Arc<ClusterTarget>>,
@@ -77,7 +77,7 @@ pub(crate) struct Cluster {
 }
 
 /// What a reply says of a call that did not run.
-pub(crate) enum Redirect {
+pub enum Redirect {
     /// That server serves the slot.
     Moved(Slot, Address),
     /// That server may have the keys already.

@@ -1,18 +1,18 @@
 //! Slots: how a Cluster divides the keys among its primaries.
 
 /// Number of slots of every Cluster.
-pub(in crate::store) const SLOTS: u16 = 16_384;
+pub(crate) const SLOTS: u16 = 16_384;
 
 /// A slot of a Cluster, below [`SLOTS`].
-pub(crate) type Slot = u16;
+pub type Slot = u16;
 
 /// The slot of a key: that of its hash tag, if it has one.
-pub(in crate::store) fn slot_of(key: &[u8]) -> Slot {
+pub(crate) fn slot_of(key: &[u8]) -> Slot {
     crc16(tag_of(key)) % SLOTS
 }
 
 /// A key in this slot.
-pub(in crate::store) fn key_in(slot: Slot, prefix: &str) -> String {
+pub(crate) fn key_in(slot: Slot, prefix: &str) -> String {
     // One in 16,384 numbers is in it.
     let mut number = 0_u32;
     loop {
@@ -51,7 +51,7 @@ const CRC_TABLE: [u16; 256] = {
 };
 
 /// CRC-16/XMODEM, as the specification of Redis Cluster wants it.
-pub(in crate::store) fn crc16(bytes: &[u8]) -> u16 {
+pub(crate) fn crc16(bytes: &[u8]) -> u16 {
     let step = |crc: u16, byte: &u8| crc << 8 ^ CRC_TABLE[usize::from((crc >> 8) as u8 ^ byte)];
     bytes.iter().fold(0, step)
 }

@@ -8,11 +8,11 @@ use deadpool_redis::redis::Value;
 use std::{collections::BTreeMap, ops::RangeInclusive};
 
 /// Host and port.
-pub(crate) type Address = (String, u16);
+pub type Address = (String, u16);
 
 /// Who serves what, by one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::store) struct View {
+pub(crate) struct View {
     /// The slots of each primary that has some.
     pub primaries: BTreeMap<Address, Vec<RangeInclusive<Slot>>>,
     /// The most replicas that some slots of a primary have.
@@ -82,7 +82,7 @@ impl View {
 
 /// What a node answers for a key that it does not serve: `MOVED 3999 127.0.0.1:6381`. A node that does not know its address
 /// leaves the host out.
-pub(in crate::store) fn target(details: &str, asked: &str) -> Option<(Slot, Address)> {
+pub(crate) fn target(details: &str, asked: &str) -> Option<(Slot, Address)> {
     let (slot, address) = details.split_once(' ')?;
     let (host, port) = address.trim().rsplit_once(':')?;
     let host = match host.trim_start_matches('[').trim_end_matches(']') {

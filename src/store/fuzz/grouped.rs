@@ -2,20 +2,18 @@
 
 use super::*;
 use crate::{
-    model::{Body, Content, Epoch, LeaseClaims, MAX_DELAY_MS, MessageId, Route},
-    store::{
-        NackKind, NackRequest,
-        ack::Ack,
-        batch::Op,
-        extend::Extend,
-        grants::LeaseOptions,
-        lease::Lease,
-        nack::{How, Nack},
-        publish::Publish,
-        publish_special::PublishSpecial,
-        types::{Due, Idempotency},
-    },
+    NackKind, NackRequest,
+    ack::Ack,
+    batch::Op,
+    extend::Extend,
+    grants::LeaseOptions,
+    lease::Lease,
+    nack::{How, Nack},
+    publish::Publish,
+    publish_special::PublishSpecial,
+    types::{Due, Idempotency},
 };
+use dueq_model::{Body, Content, Epoch, LeaseClaims, MAX_DELAY_MS, MessageId, Route};
 use std::sync::Weak;
 
 const ROUTE: Route = Route { topic: TopicNumber(5), partition: PartitionNumber(0) };

@@ -2,19 +2,15 @@
 
 use super::*;
 use crate::{
-    model::{MAX_EVENTS, State},
-    store::{
-        change::{Change, read_changes},
-        dead_letters::read_deaths,
-        message::{read_deleted, read_exists, read_found, read_redriven as read_redriven_message},
-        sweeps::read_swept,
-        topics::{
-            read_closed, read_forecast, read_listed, read_purged, read_redriven, read_totals,
-        },
-        types::MessageSnapshot,
-        update::{Updated, read_updated},
-    },
+    change::{Change, read_changes},
+    dead_letters::read_deaths,
+    message::{read_deleted, read_exists, read_found, read_redriven as read_redriven_message},
+    sweeps::read_swept,
+    topics::{read_closed, read_forecast, read_listed, read_purged, read_redriven, read_totals},
+    types::MessageSnapshot,
+    update::{Updated, read_updated},
 };
+use dueq_model::{MAX_EVENTS, State};
 
 /// What was read of a message can be shown.
 fn sound(snapshot: &MessageSnapshot) -> Result<(), TestCaseError> {

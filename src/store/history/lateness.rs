@@ -1,7 +1,7 @@
 //! How late messages were granted, counted by powers of two: some ten numbers tell of millions of grants, and those of
 //! several instances add up. The price is that a quantile is known to within a factor of two.
 
-use crate::model::Millis;
+use dueq_model::Millis;
 use std::fmt;
 
 /// Bucket 0 is on time, bucket n is from 2^(n-1) to below 2^n ms.
@@ -9,7 +9,7 @@ const BUCKETS: usize = 64;
 
 /// How late messages were granted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Lateness {
+pub struct Lateness {
     /// The longest, ms.
     most: Millis,
     /// As many buckets as are needed.

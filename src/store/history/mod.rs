@@ -12,7 +12,7 @@
 mod lateness;
 mod points;
 
-pub(crate) use lateness::Lateness;
+pub use lateness::Lateness;
 pub use points::HistoryPoint;
 
 use super::{
@@ -22,7 +22,7 @@ use super::{
     reply::{CallError, Fields},
     scripts,
 };
-use crate::{error::Error, model::Millis};
+use dueq_model::{Millis, error::Error};
 use std::{
     sync::{
         Mutex, PoisonError,

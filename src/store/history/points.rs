@@ -2,16 +2,13 @@
 
 use super::{Lateness, SLACK_MS, STEP_MS, note};
 use crate::{
-    error::Error,
-    model::{Millis, TopicName},
-    store::{
-        Store,
-        batch::{Command, Request},
-        partition::Partition,
-        reply::{CallError, Reply, word},
-        scripts,
-    },
+    Store,
+    batch::{Command, Request},
+    partition::Partition,
+    reply::{CallError, Reply, word},
+    scripts,
 };
+use dueq_model::{Millis, TopicName, error::Error};
 use std::{collections::BTreeMap, sync::atomic::Ordering};
 
 /// How many totals a point has.
@@ -58,7 +55,7 @@ impl HistoryPoint {
 }
 
 /// The history of one partition.
-pub(in crate::store) struct PartitionHistory {
+pub(crate) struct PartitionHistory {
     now: Millis,
     /// When the oldest ready message fell due, ms.
     oldest: Option<Millis>,
@@ -174,7 +171,7 @@ fn read(partition: &Partition, step_ms: Millis, points: usize) -> Request<Partit
     read.arg((step_ms, points)).read(partition, read_points)
 }
 
-pub(in crate::store) fn read_points(reply: &mut Reply<'_>) -> Result<PartitionHistory, CallError> {
+pub(crate) fn read_points(reply: &mut Reply<'_>) -> Result<PartitionHistory, CallError> {
     let (now, oldest) = (reply.now()?, reply.instant()?);
     let mut added = [0; TOTALS];
     for added in &mut added {

@@ -12,10 +12,7 @@ mod seen;
 pub use report::{CallCounts, CallEnd, HostReport, Places};
 
 use super::{Store, batch::Command, reply::Fields, scripts, scripts::Script};
-use crate::{
-    error::Error,
-    model::{CallHost, Millis, TopicName},
-};
+use dueq_model::{CallHost, Millis, TopicName, error::Error};
 use seen::Seen;
 use std::{
     collections::HashMap,

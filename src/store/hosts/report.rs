@@ -1,7 +1,7 @@
 //! What is known of hosts, as instances write it down for each other, and how it adds up.
 
 use super::super::history::Lateness;
-use crate::model::Millis;
+use dueq_model::Millis;
 use serde::{Deserialize, Serialize};
 
 /// Calls by how they ended.
@@ -70,7 +70,7 @@ pub struct HostReport {
     pub hour: CallCounts,
     /// How long the calls of the last five minutes took.
     #[serde(with = "text")]
-    pub(in crate::store) took: Lateness,
+    pub(crate) took: Lateness,
     /// Calls that failed since the last one that did not.
     pub failures: i64,
     /// How the last call failed that did.

@@ -4,7 +4,7 @@ use super::{
     super::history::Lateness,
     report::{CallCounts, CallEnd, HostReport, Places},
 };
-use crate::model::{MAX_HOST_CHARS, Millis, TopicName};
+use dueq_model::{MAX_HOST_CHARS, Millis, TopicName};
 use std::{
     cmp::Reverse,
     collections::{HashMap, VecDeque},

@@ -11,19 +11,16 @@
 
 use super::LeaseOutcome;
 use crate::{
-    error::Error,
-    model::{Millis, TopicName},
-    store::{
-        Store,
-        batch::{Command, GROUP_MESSAGES},
-        grants::LeaseOptions,
-        partition::Partition,
-        random_bytes,
-        registry::Topic,
-        scripts,
-        stale::Target,
-    },
+    Store,
+    batch::{Command, GROUP_MESSAGES},
+    grants::LeaseOptions,
+    partition::Partition,
+    random_bytes,
+    registry::Topic,
+    scripts,
+    stale::Target,
 };
+use dueq_model::{Millis, TopicName, error::Error};
 use futures_util::future::join_all;
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -46,12 +43,12 @@ type Outcomes = Vec<Result<LeaseOutcome, Error>>;
 
 impl Topic {
     /// How many messages consumers may have leased at once.
-    pub(in crate::store) fn max_leased(&self) -> Option<i64> {
+    pub(crate) fn max_leased(&self) -> Option<i64> {
         self.settings.max_leased.filter(|_| self.settings.push.is_none())
     }
 
     /// Do all consumers keep a limit together?
-    pub(crate) fn is_limited(&self) -> bool {
+    pub fn is_limited(&self) -> bool {
         self.max_leased().is_some() || self.counts_first()
     }
 

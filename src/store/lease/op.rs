@@ -2,19 +2,17 @@
 
 use super::{FOREVER, LeaseOutcome};
 use crate::{
-    model::{Epoch, LeaseClaims, MessageId, Millis},
-    seeded,
-    store::{
-        batch::{Answers, Command, GROUP_MESSAGES, Op},
-        grants::{Damaged, Granted, Grants, LeaseOptions},
-        message::decode,
-        partition::Partition,
-        registry::{Registry, Topic},
-        reply::{CallError, Fields, Reply, bytes, int},
-        scripts::{self, Script},
-    },
+    batch::{Answers, Command, GROUP_MESSAGES, Op},
+    grants::{Damaged, Granted, Grants, LeaseOptions},
+    message::decode,
+    partition::Partition,
+    registry::{Registry, Topic},
+    reply::{CallError, Fields, Reply, bytes, int},
+    scripts::{self, Script},
 };
 use deadpool_redis::redis::Cmd;
+use dueq_base::seeded;
+use dueq_model::{Epoch, LeaseClaims, MessageId, Millis};
 use std::sync::{Weak, atomic::Ordering};
 
 /// Below this, the max_bytes of a lease makes the script look at every size; above, the bound of a reply is smaller anyway.
@@ -24,7 +22,7 @@ const SIZED_BELOW: u64 = 256 * 1024;
 const MAX_DUE: Millis = 1 << 53;
 
 /// A request for messages.
-pub(crate) struct Lease {
+pub struct Lease {
     pub options: LeaseOptions,
     /// The consumer has messages for it from an earlier call.
     pub begun: bool,

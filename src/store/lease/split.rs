@@ -6,15 +6,12 @@
 
 use super::{FOREVER, LeaseOutcome, PAUSED};
 use crate::{
-    error::Error,
-    model::{Millis, PartitionNumber},
-    store::{
-        Store,
-        grants::LeaseOptions,
-        partition::{Partition, PartitionState},
-        registry::Topic,
-    },
+    Store,
+    grants::LeaseOptions,
+    partition::{Partition, PartitionState},
+    registry::Topic,
 };
+use dueq_model::{Millis, PartitionNumber, error::Error};
 use futures_util::future::{join_all, try_join_all};
 use std::{
     collections::BTreeSet,
@@ -37,7 +34,7 @@ type Asked = BTreeSet<PartitionNumber>;
 /// The looks at partitions of which nothing is known, of one topic: one after another, since what one finds is what the
 /// next would ask.
 #[derive(Debug, Default)]
-pub(in crate::store) struct Survey {
+pub(crate) struct Survey {
     /// How many there were.
     count: AtomicU64,
     last: tokio::sync::Mutex<Surveyed>,
@@ -323,7 +320,7 @@ impl Store {
     }
 
     /// The time at a partition's server.
-    pub(in crate::store) fn now_at(&self, partition: &PartitionState) -> Millis {
+    pub(crate) fn now_at(&self, partition: &PartitionState) -> Millis {
         self.lanes.at_slot(partition.slot, |node| node.backend.clock.now())
     }
 

@@ -1,12 +1,12 @@
 //! When a partition has something to grant, as far as this instance knows: what calls found, and what wake-ups said since.
 //! It decides which partition of a topic is asked, and which first.
 
-use crate::model::Millis;
+use dueq_model::Millis;
 use std::time::Instant;
 
 /// What is known of when a partition has something to grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Outlook {
+pub struct Outlook {
     /// Nothing that the last call knew of is granted there before this instant (ms).
     head: Millis,
     /// Something may have come since the last call: the first of it at this time.

@@ -2,7 +2,7 @@
 
 use super::{
     super::{
-        batch::{Command, Confirmed},
+        batch::{Command, Confirm, Confirmed},
         partition::Partition,
         reply::{CallError, Fields, int, word},
         scripts::{self, Script},
@@ -12,12 +12,11 @@ use super::{
     Registry, Topic,
     create::refused,
 };
-use crate::{
-    error::Error,
-    model::{Millis, OnFull, PartitionNumber, Retention, TopicName, TopicNumber, TopicSettings},
-    seeded,
-};
 use deadpool_redis::redis::Value;
+use dueq_base::seeded;
+use dueq_model::{
+    Millis, OnFull, PartitionNumber, Retention, TopicName, TopicNumber, TopicSettings, error::Error,
+};
 use futures_util::future::{join_all, try_join_all};
 use std::sync::Arc;
 
@@ -84,7 +83,7 @@ impl Registry {
         settings: &TopicSettings,
         worked_from: i64,
     ) -> Result<(Value, Confirmed), CallError> {
-        let (push, confirm) = (settings.push.is_some(), settings.confirm_change());
+        let (push, confirm) = (settings.push.is_some(), Confirm::of_change(settings));
         let settings = serde_json::to_string(settings).map_err(|_| CallError::Internal)?;
         let put = self.changing_call(&scripts::PUT_TOPIC);
         let put = put.arg(name.as_str()).arg(TopicNumber::MOST).arg(settings);
@@ -135,7 +134,7 @@ impl Registry {
         let messages = try_join_all(topic.all().skip(1).map(close)).await?.into_iter().sum();
         let remove = self.changing_call(&scripts::REMOVE_TOPIC);
         let remove = remove.arg(topic.name.as_str()).arg(topic.number.0);
-        let (_, confirmed) = self.lanes.change(remove, topic.settings.confirm_change()).await?;
+        let (_, confirmed) = self.lanes.change(remove, Confirm::of_change(&topic.settings)).await?;
         self.forget(topic);
         self.lanes.shared.metrics.forget_topic(&topic.name);
         self.forget_names(&topic.all().map(|it| it.name()).collect::<Vec<_>>()).await;
@@ -294,7 +293,7 @@ fn group_rules(settings: &TopicSettings) -> String {
 }
 
 /// How long nobody takes up a deleted topic again who does not know yet that it is: 1 h in ms.
-pub(in crate::store) const DELETED_MARK_MS: Millis = 3_600_000;
+pub(crate) const DELETED_MARK_MS: Millis = 3_600_000;
 
 /// What of the configuration scripts mind, as their `parse_rules` reads it in the partition's `meta`, without its first part: empty parts for what is not so.
 fn rules(partition: &Partition) -> String {
@@ -324,7 +323,7 @@ fn rules(partition: &Partition) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::fuzz::partition;
+    use crate::fuzz::partition;
 
     #[test]
     fn a_topic_of_defaults_has_no_rules() {

@@ -10,11 +10,8 @@ use super::{
     },
     Registry, Topic,
 };
-use crate::{
-    error::Error,
-    model::{TopicName, TopicNumber},
-};
 use deadpool_redis::redis::Value;
+use dueq_model::{TopicName, TopicNumber, error::Error};
 use std::sync::Arc;
 
 impl Registry {

@@ -1,12 +1,10 @@
 //! Stored schedules, whole and damaged: read as they were put, or left out with an error.
 
 use super::*;
-use crate::model::fuzz::{backoff, body, cases, now, number, spoilt, spoilt_text};
-use crate::{
-    model::{StoredTiming, Zones},
-    store::{Due, KeyUntil, MessageKey, MessageOptions, OnDuplicate},
-};
+use crate::{Due, KeyUntil, MessageKey, MessageOptions, OnDuplicate};
 use deadpool_redis::redis::Value;
+use dueq_model::fuzz::{backoff, body, cases, now, number, spoilt, spoilt_text};
+use dueq_model::{StoredTiming, Zones};
 use proptest::{collection::vec, prelude::*, sample::select};
 use std::sync::LazyLock;
 
@@ -66,14 +64,14 @@ proptest! {
     fn whatever_its_state_says_its_ticks_are_bounded(spec in spec(), state in state()) {
         let read = stored::read(name(), &state, &definition(&spec), &ZONES).unwrap();
         let ticks = read.ticks();
-        prop_assert!(ticks.len() <= crate::model::MAX_CATCH_UP);
+        prop_assert!(ticks.len() <= dueq_model::MAX_CATCH_UP);
         let left_out = read.left_out(&ticks);
-        prop_assert!(left_out.len() <= crate::model::MAX_CATCH_UP);
+        prop_assert!(left_out.len() <= dueq_model::MAX_CATCH_UP);
         prop_assert!(left_out.last() < ticks.first() || ticks.is_empty());
         for tick in ticks.into_iter().take(2) {
             prop_assert!(read.message_of(tick).options.idempotency.is_some());
         }
-        prop_assert!(read.claimed_ticks().len() <= crate::model::MAX_CATCH_UP);
+        prop_assert!(read.claimed_ticks().len() <= dueq_model::MAX_CATCH_UP);
         read.next_after_claim();
     }
 
@@ -107,7 +105,7 @@ proptest! {
         if let Ok(read) = stored::read(name(), &state, &definition, &ZONES) {
             let again = serde_json::to_vec(&Definition::of(&read.spec, Some(&read), 6));
             prop_assert!(stored::read(name(), &state, &again.unwrap(), &ZONES).is_ok());
-            prop_assert!(read.ticks().len() <= crate::model::MAX_CATCH_UP);
+            prop_assert!(read.ticks().len() <= dueq_model::MAX_CATCH_UP);
         }
     }
 

@@ -3,11 +3,8 @@
 //! again and again, since the others work out the next tick of whatever they publish.
 
 use super::{Schedule, Ticked};
-use crate::{
-    error::Error,
-    model::{Millis, Zones},
-    store::{Store, batch::Command, reply::int},
-};
+use crate::{Store, batch::Command, reply::int};
+use dueq_model::{Millis, Zones, error::Error};
 use std::sync::{
     Arc, PoisonError, RwLock,
     atomic::{AtomicBool, Ordering},
@@ -35,7 +32,7 @@ impl Default for ZonesInUse {
 }
 
 impl Schedule {
-    /// When it ticks next, if that is not what is kept of it at `now`; `sooner` as for [`crate::model::Timing::revised`].
+    /// When it ticks next, if that is not what is kept of it at `now`; `sooner` as for [`dueq_model::Timing::revised`].
     fn revised(&self, now: Millis, sooner: bool) -> Option<Millis> {
         let kept = self.next_at?;
         let timing = &self.spec.timing;
@@ -124,7 +121,7 @@ impl Store {
         Ok(int(self.lanes.node_of(&self.lanes.shared.keys.schedules).command(note).await?)? == 1)
     }
 
-    /// Moves all ticks that are not where they belong; `sooner` as for [`crate::model::Timing::revised`].
+    /// Moves all ticks that are not where they belong; `sooner` as for [`dueq_model::Timing::revised`].
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn revise_schedules(&self, sooner: bool) -> Result<(), Error> {

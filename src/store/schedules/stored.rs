@@ -3,17 +3,15 @@
 
 use super::{Schedule, ScheduleSpec};
 use crate::{
-    error::Error,
-    model::{
-        Body, CatchUp, MessageId, Millis, ScheduleName, StoredTiming, TopicName, Unknown, Zones,
-    },
-    store::{
-        Due, KeyUntil, Maker, MessageKey, MessageOptions, NewMessage, OnDuplicate, Store,
-        batch::Command, random_bytes, reply::Fields, scripts, types::is_default,
-    },
+    Due, KeyUntil, Maker, MessageKey, MessageOptions, NewMessage, OnDuplicate, Store,
+    batch::Command, random_bytes, reply::Fields, scripts, types::is_default,
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
+use dueq_model::{
+    Body, CatchUp, MessageId, Millis, ScheduleName, StoredTiming, TopicName, Unknown, Zones,
+    error::Error,
+};
 use serde::{Deserialize, Serialize};
 
 /// Bytes of definitions in a call, about.
@@ -182,11 +180,11 @@ pub(super) fn read_all(mut fields: Fields, zones: &Zones) -> Result<Vec<Schedule
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Backoff, Callback, Content, Timing};
+    use dueq_model::{Backoff, Callback, Content, Timing};
 
     #[test]
     fn a_schedule_comes_back_as_it_was_put() {
-        let url = crate::model::CallUrl::parse("http://example.com/").unwrap();
+        let url = dueq_model::CallUrl::parse("http://example.com/").unwrap();
         let callback = Some(Callback { timeout_ms: Some(100), ..Callback::to(url) });
         let content = Content::Json(Bytes::from_static(b"{ \"a\": 1E400 }"));
         let body = Body { callback, ..Body::new(content, Default::default()) };

@@ -5,17 +5,16 @@ use super::{
     stored::{NO_ID, read_all},
 };
 use crate::{
-    error::Error,
-    model::{CatchUp, MAX_DELAY_MS, MAX_IDEMPOTENCY_WINDOW_MS, MessageId, Millis},
-    store::{
-        Idempotency, NewMessage, Store,
-        batch::Command,
-        keys::PartitionKeys,
-        partition::{Partition, name},
-        reply::Fields,
-        scripts,
-        stale::Target,
-    },
+    Idempotency, NewMessage, Store,
+    batch::Command,
+    keys::PartitionKeys,
+    partition::{Partition, name},
+    reply::Fields,
+    scripts,
+    stale::Target,
+};
+use dueq_model::{
+    CatchUp, MAX_DELAY_MS, MAX_IDEMPOTENCY_WINDOW_MS, MessageId, Millis, error::Error,
 };
 use std::{collections::BTreeMap, time::Instant};
 

@@ -36,7 +36,7 @@ const MEET_SOON: Duration = Duration::from_secs(1);
 
 impl Store {
     /// Follows the primary wherever the Sentinels say that it is. Ends at once where there are none.
-    pub(in crate::store) async fn follow_primary(&self) {
+    pub(crate) async fn follow_primary(&self) {
         let seeds = match &*self.lanes.home().backend.way() {
             Way::Sentinels(sentinels) => sentinels.seeds.len(),
             Way::Direct(_) => return,

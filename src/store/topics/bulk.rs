@@ -2,18 +2,15 @@
 
 use super::list::{Listing, Search};
 use crate::{
-    error::Error,
-    model::{Millis, State, TopicName},
-    store::{
-        Store,
-        batch::Command,
-        change::Change,
-        partition::Partition,
-        registry::Topic,
-        reply::{CallError, Reply},
-        scripts,
-    },
+    Store,
+    batch::Command,
+    change::Change,
+    partition::Partition,
+    registry::Topic,
+    reply::{CallError, Reply},
+    scripts,
 };
+use dueq_model::{Millis, State, TopicName, error::Error};
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -263,13 +260,13 @@ impl Store {
 type Share = (i64, i64, String, i64, String);
 
 /// What one call purged.
-pub(in crate::store) struct PurgedSome {
+pub(crate) struct PurgedSome {
     purged: i64,
     /// Left in the states that it was told.
     remaining: i64,
 }
 
-pub(in crate::store) fn read_purged(reply: &mut Reply<'_>) -> Result<PurgedSome, CallError> {
+pub(crate) fn read_purged(reply: &mut Reply<'_>) -> Result<PurgedSome, CallError> {
     reply.now()?;
     let (purged, remaining) = (reply.int()?, reply.int()?);
     reply.topic().counters.purged.inc_by(purged as u64);
@@ -277,7 +274,7 @@ pub(in crate::store) fn read_purged(reply: &mut Reply<'_>) -> Result<PurgedSome,
 }
 
 /// What one call redrove.
-pub(in crate::store) struct RedrivenSome {
+pub(crate) struct RedrivenSome {
     /// From when on those of the request fall due.
     pub base: Millis,
     pub redriven: i64,
@@ -286,7 +283,7 @@ pub(in crate::store) struct RedrivenSome {
     pub of: i64,
 }
 
-pub(in crate::store) fn read_redriven(reply: &mut Reply<'_>) -> Result<RedrivenSome, CallError> {
+pub(crate) fn read_redriven(reply: &mut Reply<'_>) -> Result<RedrivenSome, CallError> {
     reply.now_and_wake()?;
     let (redriven, skipped) = (reply.int()?, reply.int()?);
     reply.topic().counters.redriven.inc_by(redriven as u64);

@@ -1,17 +1,14 @@
 //! What a topic holds: count_topic in numbers, forecast_topic by when messages fall due.
 
 use crate::{
-    error::Error,
-    model::{Millis, TopicName},
-    store::{
-        Store,
-        batch::{Command, Request},
-        partition::{Partition, PartitionName},
-        registry::Topic,
-        reply::{CallError, Reply},
-        scripts,
-    },
+    Store,
+    batch::{Command, Request},
+    partition::{Partition, PartitionName},
+    registry::Topic,
+    reply::{CallError, Reply},
+    scripts,
 };
+use dueq_model::{Millis, TopicName, error::Error};
 use std::sync::Arc;
 
 /// Looks at a topic of which time brings more than one look carries out, at most.
@@ -61,12 +58,12 @@ pub struct TopicSnapshot {
     /// As many as `TOTALS` has names.
     pub totals: [i64; TOTALS.len()],
     /// Time has brought more than was carried out.
-    pub(crate) more: bool,
+    pub more: bool,
 }
 
 impl TopicSnapshot {
     /// Both together, of different partitions of a topic.
-    pub(in crate::store) fn plus(mut self, other: Self) -> Self {
+    pub(crate) fn plus(mut self, other: Self) -> Self {
         self.paused &= other.paused;
         self.delayed += other.delayed;
         self.ready += other.ready;
@@ -159,11 +156,11 @@ impl Store {
     }
 }
 
-pub(in crate::store) fn count(partition: &Partition) -> Request<TopicSnapshot> {
+pub(crate) fn count(partition: &Partition) -> Request<TopicSnapshot> {
     Command::on(&scripts::COUNT_TOPIC, partition).arg(&TOTALS).read(partition, read_totals)
 }
 
-pub(in crate::store) fn read_totals(reply: &mut Reply<'_>) -> Result<TopicSnapshot, CallError> {
+pub(crate) fn read_totals(reply: &mut Reply<'_>) -> Result<TopicSnapshot, CallError> {
     let now = reply.now()?;
     let (more, paused) = (reply.int()? == 1, reply.int()? == 1);
     let (delayed, ready, leased) = (reply.int()?, reply.int()?, reply.int()?);
@@ -190,9 +187,7 @@ pub(in crate::store) fn read_totals(reply: &mut Reply<'_>) -> Result<TopicSnapsh
 }
 
 /// Where the first bucket begins, and the counts.
-pub(in crate::store) fn read_forecast(
-    reply: &mut Reply<'_>,
-) -> Result<(Millis, Vec<i64>), CallError> {
+pub(crate) fn read_forecast(reply: &mut Reply<'_>) -> Result<(Millis, Vec<i64>), CallError> {
     let from = reply.int()?;
     let mut counts = Vec::with_capacity(reply.len());
     while !reply.is_empty() {

@@ -3,14 +3,11 @@
 
 use super::list::{Listing, Search};
 use crate::{
-    error::Error,
-    model::{MessageId, MessageQuery, Millis, State, TopicName},
-    store::{
-        Store,
-        change::Change,
-        types::{Due, ListCursor},
-    },
+    Store,
+    change::Change,
+    types::{Due, ListCursor},
 };
+use dueq_model::{MessageId, MessageQuery, Millis, State, TopicName, error::Error};
 
 /// What a bulk operation is to work through.
 pub struct Selection<'a> {

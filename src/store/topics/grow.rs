@@ -15,11 +15,8 @@ use super::super::{
     registry::Topic,
     reply::{bytes, int},
 };
-use crate::{
-    error::Error,
-    model::{Millis, TopicSettings},
-};
 use deadpool_redis::redis::Value;
+use dueq_model::{Millis, TopicSettings, error::Error};
 use futures_util::future::try_join_all;
 use std::sync::Arc;
 

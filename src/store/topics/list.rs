@@ -3,22 +3,21 @@
 
 use super::contents::MAX_LOOKS;
 use crate::{
-    error::Error,
-    model::{MessageId, MessageQuery, Millis, State, Subject, TopicName, last_error},
-    store::{
-        Store,
-        batch::{Command, Request},
-        callback_names::shown,
-        extra::Extra,
-        message::decode_or_empty,
-        partition::{Partition, PartitionName},
-        registry::Topic,
-        reply::{CallError, Reply},
-        scripts,
-        types::{ListCursor, MessagePage, MessageSnapshot, json_bytes},
-    },
+    Store,
+    batch::{Command, Request},
+    callback_names::shown,
+    extra::Extra,
+    message::decode_or_empty,
+    partition::{Partition, PartitionName},
+    registry::Topic,
+    reply::{CallError, Reply},
+    scripts,
+    types::{ListCursor, MessagePage, MessageSnapshot, json_bytes},
 };
 use bytes::Bytes;
+use dueq_model::{
+    MessageId, MessageQuery, Millis, State, Subject, TopicName, error::Error, last_error,
+};
 use futures_util::future::try_join_all;
 use std::{
     collections::VecDeque,
@@ -224,7 +223,7 @@ impl Listed {
 }
 
 /// Some messages of one state.
-pub(crate) struct ListSome {
+pub struct ListSome {
     pub state: State,
     pub limit: u64,
     pub after: Option<ListCursor>,
@@ -249,20 +248,20 @@ impl ListSome {
 }
 
 /// What one call listed.
-pub(crate) struct ListedSome {
+pub struct ListedSome {
     pub items: Vec<Listed>,
     pub more: bool,
 }
 
 /// A message of a list, where it stands, and the bytes of its body and its error.
-pub(crate) struct Listed {
+pub struct Listed {
     pub message: MessageSnapshot,
     pub cursor: ListCursor,
     pub bytes: usize,
 }
 
 /// `with_bodies`: they were asked for.
-pub(in crate::store) fn read_listed(
+pub(crate) fn read_listed(
     reply: &mut Reply<'_>,
     state: State,
     with_bodies: bool,

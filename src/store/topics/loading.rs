@@ -2,18 +2,15 @@
 //! the last one is there: a load that was killed goes on by that, and nothing else touches what it has not finished.
 
 use super::super::Store;
-use crate::{
-    error::Error,
-    model::{Durability, TopicName, TopicNumber, TopicSettings},
-    store::reply::CallError,
-};
+use crate::reply::CallError;
+use dueq_model::{Durability, TopicName, TopicNumber, TopicSettings, error::Error};
 
 impl Store {
     /// Makes a topic to be loaded, with this number if one is given. Where no replicas are that its answers could wait for,
     /// they wait for none, and `settings` say so afterwards. Returns false if there is one, or its number is another's.
     ///
     /// Errors: `TopicsExhausted`, `UpgradePending`, `RedisUnavailable`, `OutcomeUnknown`.
-    pub(crate) async fn create_loading(
+    pub async fn create_loading(
         &self,
         name: &TopicName,
         number: Option<TopicNumber>,
@@ -29,11 +26,7 @@ impl Store {
     /// Notes which dump is being loaded into the topic, or none.
     ///
     /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
-    pub(crate) async fn set_loading(
-        &self,
-        name: &TopicName,
-        loading: Option<&str>,
-    ) -> Result<(), Error> {
+    pub async fn set_loading(&self, name: &TopicName, loading: Option<&str>) -> Result<(), Error> {
         let mut retry = self.stale_retry();
         while retry.next().await {
             let topic = self.registry.look_up(name).await?.ok_or(Error::TopicNotFound)?;

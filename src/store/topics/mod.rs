@@ -15,7 +15,7 @@ pub use contents::{TOTALS, TopicSnapshot};
 pub use found::{Selected, Selection};
 pub use list::Listing;
 pub use reasons::Reason;
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub(super) use {
     bulk::{read_purged, read_redriven},
     contents::{read_forecast, read_totals},
@@ -31,11 +31,8 @@ use super::{
     scripts,
     types::{IfAbsent, Maker},
 };
-use crate::{
-    error::Error,
-    model::{DEFAULT_PAYLOAD_BYTES, TopicName, TopicSettings},
-};
 use deadpool_redis::redis::Value;
+use dueq_model::{DEFAULT_PAYLOAD_BYTES, TopicName, TopicSettings, error::Error};
 use futures_util::future::try_join_all;
 use std::{sync::Arc, time::Duration};
 
@@ -116,7 +113,7 @@ impl Store {
     }
 
     /// The topic for a payload of `size` bytes.
-    pub(in crate::store) async fn topic_for(
+    pub(crate) async fn topic_for(
         &self,
         name: &TopicName,
         size: i64,
@@ -322,7 +319,7 @@ fn close(partition: &Partition, how: u8) -> Request<Closed> {
 
 /// What came of closing a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Closed {
+pub enum Closed {
     /// So many messages went.
     Done(i64),
     /// There are messages.

@@ -2,11 +2,8 @@
 //! masked.
 
 use super::list::{ListSome, MAX_SCANNED};
-use crate::{
-    error::Error,
-    model::{MessageId, Millis, State, TopicName, reason_of},
-    store::{Store, partition::Partition},
-};
+use crate::{Store, partition::Partition};
+use dueq_model::{MessageId, Millis, State, TopicName, error::Error, reason_of};
 use futures_util::future::try_join_all;
 use std::{
     collections::HashMap,

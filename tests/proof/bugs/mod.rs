@@ -2,7 +2,7 @@
 //! promise the checker must say was broken by each. What finds nothing proves nothing.
 //!
 //! Most bugs are patches of the Lua scripts and stand here; the others have a line in the program
-//! (`src/seeded.rs` says how both get into it). Each names a scenario that meets it: mostly a probe
+//! (`src/base/seeded.rs` says how both get into it). Each names a scenario that meets it: mostly a probe
 //! ([`probes`]), a scenario of some seconds made for it, which is clean without the bug. All of them run under watch.
 
 pub mod hand;

@@ -22,14 +22,14 @@ pub fn written() -> PathBuf {
     file
 }
 
-/// Every script and its text with its includes, as `build.rs` joins them.
+/// Every script and its text with its includes, as `src/store/build.rs` joins them.
 pub fn scripts() -> Vec<(String, String)> {
     let script = |entry: std::io::Result<std::fs::DirEntry>| {
         let path = entry.expect("a script").path();
         let name = path.file_stem().expect("its name").to_string_lossy().into_owned();
         (name, std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display())))
     };
-    let texts = std::fs::read_dir(concat!(env!("OUT_DIR"), "/lua")).expect("the joined scripts");
+    let texts = std::fs::read_dir(dueq_store::scripts::JOINED).expect("the joined scripts");
     texts.map(script).collect()
 }
 

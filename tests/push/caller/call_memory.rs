@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dueq::loops::callbacks::CallRequest;
+use dueq_loops::callbacks::CallRequest;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 

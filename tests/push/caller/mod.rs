@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use dueq::loops::callbacks::{CallOutcome, CallRequest, Caller};
-use dueq::model::{AddressGuard, CallMethod, CallUrl};
+use dueq_loops::callbacks::{CallOutcome, CallRequest, Caller};
+use dueq_model::{AddressGuard, CallMethod, CallUrl};
 use http::HeaderMap;
 
 use crate::harness::{Ending, Receiver, Reply};

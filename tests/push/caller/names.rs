@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use dueq::loops::callbacks::{Caller, Verdict};
+use dueq_loops::callbacks::{Caller, Verdict};
 
 use super::dns::NameServer;
 use super::{answer, call, caller, receiver, receiver_at};

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::Arc;
 
-use dueq::loops::callbacks::Verdict;
+use dueq_loops::callbacks::Verdict;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;

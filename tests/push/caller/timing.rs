@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use dueq::loops::callbacks::Verdict;
+use dueq_loops::callbacks::Verdict;
 
 use super::{call, call_within, caller, receiver};
 use crate::harness::{Ending, Reply, WOKEN, eventually};

@@ -1,7 +1,7 @@
 //! The table of URLs in `urls.txt`: each has its verdict, and none that is refused reaches a socket.
 
-use dueq::loops::callbacks::Verdict;
-use dueq::model::{AddressGuard, CallUrl};
+use dueq_loops::callbacks::Verdict;
+use dueq_model::{AddressGuard, CallUrl};
 
 use super::dns::NameServer;
 use super::{answer, call, caller, receiver_at};

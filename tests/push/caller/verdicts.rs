@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use dueq::loops::callbacks::{CallRequest, Verdict};
-use dueq::model::CallMethod;
+use dueq_loops::callbacks::{CallRequest, Verdict};
+use dueq_model::CallMethod;
 
 use super::{answer, call, caller, carried_out, receiver, request};
 use crate::harness::{Ending, Reply, eventually};

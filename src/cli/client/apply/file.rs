@@ -2,7 +2,7 @@
 //! once, before anything is sent.
 
 use super::super::failure::Failure;
-use crate::http::as_code;
+use dueq_http::as_code;
 use saphyr::{LoadableYamlNode as _, MarkedYaml, Scalar, YamlData};
 use serde_json::{Map, Number, Value};
 use std::{collections::HashMap, fmt, fs, io::Read as _, path::Path};

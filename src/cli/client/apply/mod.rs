@@ -11,9 +11,9 @@ use super::{
     failure::Failure,
     table::clean,
 };
-use crate::http::as_code;
 use clap::Args;
 use diff::{Kept, changes};
+use dueq_http::as_code;
 use file::{Item, Kind};
 use serde_json::Value;
 use std::{collections::BTreeSet, fmt::Write as _, path::PathBuf};

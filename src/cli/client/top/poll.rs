@@ -7,7 +7,7 @@ use super::super::{
     failure::Failure,
     object::Object,
 };
-use crate::model::{Millis, parse_instant};
+use dueq_model::{Millis, parse_instant};
 use futures_util::{StreamExt as _, stream};
 use std::collections::{HashMap, HashSet};
 

@@ -1,7 +1,8 @@
 //! Messages on their way into a dump and back.
 
 use super::*;
-use crate::{model::TopicSettings, store::fuzz::partition};
+use dueq_model::TopicSettings;
+use dueq_store::fuzz::partition;
 
 fn stored(set: i64, score: i64, extra: &str, body: &'static [u8]) -> Stored {
     Stored {

@@ -1,6 +1,6 @@
 //! What the audit log is to know of a request beside the request: its handler finds it out.
 
-use crate::model::TopicName;
+use dueq_model::TopicName;
 use std::sync::{
     OnceLock,
     atomic::{AtomicBool, AtomicI64, Ordering},

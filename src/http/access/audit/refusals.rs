@@ -2,8 +2,8 @@
 //! since the writer came by (once a second) is a record, of each key the first few, and the others are summed up in one.
 
 use super::super::guesses::network;
-use crate::model::Instant;
 use axum::http::StatusCode;
+use dueq_model::Instant;
 use serde::Serialize;
 use std::{
     collections::HashMap,

@@ -2,7 +2,7 @@
 //! queue full, or cannot be written, are counted, and the log says how many once it goes on.
 
 use super::{now, refusals::Refusals};
-use crate::model::Instant;
+use dueq_model::Instant;
 use prometheus_client::metrics::counter::Counter;
 use rustix::fs::OFlags;
 use serde::Serialize;

@@ -1,7 +1,7 @@
 //! Each word of 3.1 becomes one of 3.0, and the document has no other.
 
 use super::*;
-use crate::http::openapi::Version;
+use crate::openapi::Version;
 
 fn schema(schema: Value) -> Value {
     let document = json!({"openapi": "3.1.0", "components": {"schemas": {"A": schema}}});
@@ -120,9 +120,8 @@ fn the_rendering_of_the_document_has_only_words_of_3_0() {
             _ => {}
         }
     }
-    let document = |version| -> Value {
-        serde_json::from_str(&crate::http::document(version).unwrap()).unwrap()
-    };
+    let document =
+        |version| -> Value { serde_json::from_str(&crate::document(version).unwrap()).unwrap() };
     let of_3_0 = document(Version::V3_0);
     assert_eq!(of_3_0["openapi"], VERSION);
     check_all(&of_3_0, "");

@@ -1,7 +1,7 @@
 //! Contents and signatures of requests.
 
 use super::*;
-use crate::model::{Callback, PartitionNumber, Route, TopicNumber};
+use dueq_model::{Callback, PartitionNumber, Route, TopicNumber};
 use standardwebhooks::Webhook;
 
 const OLD: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";

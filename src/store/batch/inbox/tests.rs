@@ -5,12 +5,10 @@ use super::{
     *,
 };
 use crate::{
-    model::{Epoch, LeaseClaims, Member, MessageId},
-    store::{
-        ack::Ack, fuzz::partition, grants::LeaseOptions, lease::Lease, partition::Partition,
-        topics::count,
-    },
+    ack::Ack, fuzz::partition, grants::LeaseOptions, lease::Lease, partition::Partition,
+    topics::count,
 };
+use dueq_model::{Epoch, LeaseClaims, Member, MessageId};
 use std::sync::{Weak, atomic::Ordering};
 
 /// A job whose caller waits until the end of the test.

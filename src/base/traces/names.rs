@@ -1,6 +1,8 @@
 //! The names of spans and attributes, as OpenTelemetry's conventions for messaging and HTTP have them. Those for messaging
 //! are still in development, so they stand in this one file; the scope says which version of them it is.
 
+#![allow(missing_docs, reason = "their values say what they are")]
+
 /// Of the conventions.
 pub const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.36.0";
 
@@ -24,7 +26,9 @@ pub const SCHEDULE: &str = "dueq.schedule";
 /// What is done to messages: its name, and its type among those of the conventions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessagingOperation {
+    /// `messaging.operation.name`.
     pub name: &'static str,
+    /// `messaging.operation.type`.
     pub kind: &'static str,
 }
 

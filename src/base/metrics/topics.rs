@@ -2,7 +2,7 @@
 //! only some topics have one, those that somebody uses, and a topic that is gone gives its own back.
 
 use super::{CallMetrics, calls::Calls};
-use crate::model::TopicName;
+use dueq_model::TopicName;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric},

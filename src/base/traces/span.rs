@@ -1,7 +1,7 @@
 //! A span that is open, and what may be said of it.
 
 use super::names::{self, MessagingOperation};
-use crate::model::{MessageId, Millis, TopicName, TraceContext};
+use dueq_model::{MessageId, Millis, TopicName, TraceContext};
 use opentelemetry::{
     KeyValue, Value,
     trace::{Span as _, SpanContext, SpanId, Status, TraceFlags, TraceId, TraceState},

@@ -12,13 +12,13 @@ struct Item {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    println!("cargo:rerun-if-changed=migrations-lua");
+    println!("cargo:rerun-if-changed=../../migrations-lua");
     let out = Path::new(&env::var("OUT_DIR")?).join("lua");
     // Removed scripts must not stay there.
     let _ = fs::remove_dir_all(&out);
     fs::create_dir_all(&out)?;
-    let of_partition = fs::read_to_string("migrations-lua/includes/partition.lua")?;
-    for entry in fs::read_dir("migrations-lua/scripts")? {
+    let of_partition = fs::read_to_string("../../migrations-lua/includes/partition.lua")?;
+    for entry in fs::read_dir("../../migrations-lua/scripts")? {
         let name = entry?.file_name().to_string_lossy().into_owned();
         let mut items = Vec::new();
         let body = read(&format!("scripts/{name}"), &mut Vec::new(), &mut items)?;
@@ -38,7 +38,7 @@ fn read(file: &str, open: &mut Vec<String>, items: &mut Vec<Item>) -> Result<Str
     if circular {
         return Err(format!("circular include: {}", open.join(" -> ")));
     }
-    let text = fs::read_to_string(format!("migrations-lua/{file}"))
+    let text = fs::read_to_string(format!("../../migrations-lua/{file}"))
         .map_err(|error| format!("{}: {error}", open.join(" -> ")))?;
     let mut rest = &*text;
     while let Some((name, after)) =

@@ -15,8 +15,9 @@ pub use gauges::{Contents, RedisGauges, RedisMemory, ScheduleGauges, TopicGauges
 pub use process::resident_bytes;
 pub use topics::{Counters, MAX_TOPIC_LABELS, TopicCounters};
 
-use crate::{background::Background, model::TopicName};
+use crate::background::Background;
 use calls::Calls;
+use dueq_model::TopicName;
 use gauges::{Latest, RedisCollector};
 use process::ProcessCollector;
 use prometheus_client::{

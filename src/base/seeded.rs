@@ -10,24 +10,24 @@
 
 /// Returns whether this bug is enabled.
 #[cfg(not(feature = "seeded-bugs"))]
-pub(crate) const fn bug(_: &str) -> bool {
+pub const fn bug(_: &str) -> bool {
     false
 }
 
 /// Returns the script's text with the enabled bug's patches applied.
 #[cfg(not(feature = "seeded-bugs"))]
-pub(crate) const fn patched(_script: &str, text: &'static str) -> &'static str {
+pub const fn patched(_script: &str, text: &'static str) -> &'static str {
     text
 }
 
 /// The local time, ms, on a machine whose clock is two seconds slow.
-pub(crate) fn local_clock() -> i64 {
+pub fn local_clock() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(0, |since| since.as_millis() as i64) - 2_000
 }
 
 /// Leaks memory or a file descriptor, if such a bug is enabled.
-pub(crate) fn keep() {
+pub fn keep() {
     if bug("memory kept") {
         std::mem::forget(vec![1_u8; 16 * 1024]);
     }
@@ -37,7 +37,7 @@ pub(crate) fn keep() {
 }
 
 #[cfg(feature = "seeded-bugs")]
-pub(crate) use on::{bug, patched};
+pub use on::{bug, patched};
 
 #[cfg(feature = "seeded-bugs")]
 mod on {
@@ -64,11 +64,13 @@ mod on {
         all.into_iter().filter(|patch| patch.bug == *on).collect()
     });
 
-    pub(crate) fn bug(name: &str) -> bool {
+    /// Returns whether this bug is enabled.
+    pub fn bug(name: &str) -> bool {
         ON.as_deref() == Some(name)
     }
 
-    pub(crate) fn patched(script: &str, text: &'static str) -> &'static str {
+    /// Returns the script's text with the enabled bug's patches applied.
+    pub fn patched(script: &str, text: &'static str) -> &'static str {
         let mut patched = text.to_owned();
         for patch in PATCHES.iter().filter(|patch| ["*", script].contains(&&*patch.script)) {
             match (patched.matches(&patch.find).count(), &*patch.script) {

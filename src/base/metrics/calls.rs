@@ -5,7 +5,7 @@ use super::{
     seconds,
     topics::{TopicCounters, TopicLabels},
 };
-use crate::model::TopicName;
+use dueq_model::TopicName;
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},

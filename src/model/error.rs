@@ -1,6 +1,6 @@
 //! The errors of the queue's operations. They know nothing of HTTP; `http::problem` maps each to its response.
 
-use crate::model::{MAX_HEADERS, MAX_HEADERS_BYTES, MAX_ONCE_SECRET, Unkept};
+use crate::{MAX_HEADERS, MAX_HEADERS_BYTES, MAX_ONCE_SECRET, Unkept};
 
 /// The reason why an operation was refused or failed.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]

@@ -6,17 +6,15 @@
 //! trace that is recorded, and begins none.
 
 mod export;
-pub(crate) mod names;
+pub mod names;
 mod span;
 
 pub use export::Exporting;
 pub use span::{RequestTrace, Span};
 
-use crate::{
-    metrics::Metrics,
-    model::{ScheduleName, TopicName, TraceContext},
-};
+use crate::metrics::Metrics;
 use clap::ValueEnum;
+use dueq_model::{ScheduleName, TopicName, TraceContext};
 use export::Client;
 use http::HeaderMap;
 use names::MessagingOperation;

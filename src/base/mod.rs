@@ -1,0 +1,11 @@
+//! What every other part stands on: files, TLS, metrics, traces and background tasks.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+pub mod background;
+pub mod files;
+pub mod metrics;
+pub mod reload;
+pub mod seeded;
+pub mod tls;
+pub mod traces;

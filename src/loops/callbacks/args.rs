@@ -1,0 +1,67 @@
+//! The options of `dueq serve` for callbacks. Every flag is also an environment variable.
+
+use clap::{Args, builder::BoolishValueParser};
+use dueq_model::{MAX_CALL_TIMEOUT_MS, MIN_CALL_TIMEOUT_MS, Secret};
+use ipnet::IpNet;
+use std::{net::SocketAddr, path::PathBuf};
+
+/// Where callbacks may go, and how they are signed.
+#[derive(Args, Clone, Debug)]
+pub struct CallbackArgs {
+    /// Network that callbacks may reach although it is not public, such as 10.1.0.0/16, repeatable.
+    #[arg(
+        long = "callback-allow",
+        env = "DUEQ_CALLBACK_ALLOW",
+        value_name = "CIDR",
+        value_delimiter = ','
+    )]
+    pub callback_allow: Vec<IpNet>,
+    /// Network that callbacks must not reach, even if another flag allows it, repeatable.
+    #[arg(
+        long = "callback-deny",
+        env = "DUEQ_CALLBACK_DENY",
+        value_name = "CIDR",
+        value_delimiter = ','
+    )]
+    pub callback_deny: Vec<IpNet>,
+    /// Network that callbacks may reach, public or not, and no other, repeatable. --callback-allow then has no effect.
+    #[arg(
+        long = "callback-only",
+        env = "DUEQ_CALLBACK_ONLY",
+        value_name = "CIDR",
+        value_delimiter = ','
+    )]
+    pub callback_only: Vec<IpNet>,
+    /// Upper bound on every call's timeout_ms, ms.
+    #[arg(long, env = "DUEQ_CALLBACK_MAX_TIMEOUT_MS", value_name = "MS", default_value_t = MAX_CALL_TIMEOUT_MS, value_parser = clap::value_parser!(u64).range(MIN_CALL_TIMEOUT_MS..=MAX_CALL_TIMEOUT_MS))]
+    pub callback_max_timeout_ms: u64,
+    /// Name server that resolves callback hosts, instead of the system's.
+    #[arg(long, env = "DUEQ_CALLBACK_DNS", value_name = "ADDR")]
+    pub callback_dns: Option<SocketAddr>,
+    /// Secret of which those are derived that sign callbacks in topics without secrets of their own, as whsec_…; give two
+    /// to rotate them.
+    #[arg(
+        long = "signing-secret",
+        env = "DUEQ_SIGNING_SECRET",
+        value_name = "SECRET",
+        value_delimiter = ',',
+        hide_env_values = true
+    )]
+    pub signing_secrets: Vec<Secret>,
+    /// File of such secrets, one per line, instead of --signing-secret; blank lines and lines that begin with # are
+    /// skipped.
+    #[arg(
+        long,
+        env = "DUEQ_SIGNING_SECRET_FILE",
+        value_name = "PATH",
+        conflicts_with = "signing_secrets"
+    )]
+    pub signing_secret_file: Option<PathBuf>,
+    /// Sign callbacks with --signing-secret itself, too, as earlier versions did, until all receivers have derived
+    /// secrets. The next version has no such option.
+    #[arg(long, env = "DUEQ_SHARED_SIGNING", value_parser = BoolishValueParser::new())]
+    pub shared_signing: bool,
+    /// Send no callbacks from this instance.
+    #[arg(long, env = "DUEQ_NO_DISPATCH", value_parser = BoolishValueParser::new())]
+    pub no_dispatch: bool,
+}

@@ -1,0 +1,27 @@
+//! Secrets that are given at the start. They are neither printed nor logged.
+
+use std::fmt;
+
+/// A secret from the command line: an API key, a signing secret or a URL with a password. `Debug` does not print it.
+#[derive(Clone)]
+pub struct Secret(String);
+
+impl Secret {
+    /// The secret as it was given.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Accepts any text, because clap would print an invalid value in its error. The secret is validated where it is used.
+impl From<String> for Secret {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(***)")
+    }
+}
