@@ -280,10 +280,6 @@ async fn what_is_no_whole_dump_is_refused_before_anything_is_written() {
             "line 1: the dump has format 2, as dueq".to_owned(),
         ),
         (format!("{text}{text}"), format!("line {}: something follows the last line", lines + 1)),
-        (
-            text.replacen("\"name\":\"daily\"", "\"name\":\"preview\"", 1),
-            format!("line {}: no schedule can be called `preview`", 2 + 1),
-        ),
     ] {
         fs::write(&bad, bad_text).unwrap();
         let refused = dueq(&["load", bad.to_str().unwrap(), "--redis-url", &other.url()]).await;

@@ -152,9 +152,7 @@ impl<R: BufRead> Reader<R> {
             }
             Line::Schedule(schedule) => {
                 self.seen.schedules += 1;
-                let name =
-                    ScheduleName::parse(&schedule.name).map_err(|error| error.to_string())?;
-                name.unfit().map_or(Ok(()), |reason| Err(reason.to_owned()))?;
+                ScheduleName::parse(&schedule.name).map_err(|error| error.to_string())?;
                 match self.schedules.insert(schedule.name.clone()) {
                     true => Ok(()),
                     false => Err(format!("the schedule {} is there twice", schedule.name)),
