@@ -45,7 +45,7 @@ local n = tonumber(ARGV[2])
 local plain = not meta[2] or string.find(meta[2], '^%d,,,')
 local most = n
 if meta[3] then
-  local rare = rare()
+  local rare = load_lazy()
   most = #rare.freeable({ messages = KEYS[3], extra = KEYS[4] }, { unpack(ARGV, 5, n + 4) }, rare.new_budget())
 end
 local own, known = ARGV[4] == '' or not meta[4], nil
@@ -74,17 +74,17 @@ if plain and not own and most == n then
   if good then
     redis.call('ZREM', zset, unpack(ARGV, 5, n + 4))
     if meta[6] then
-      local rare = rare()
+      local rare = load_lazy()
       rare.weigh({ messages = KEYS[3], meta = KEYS[5] }, { unpack(ARGV, 5, n + 4) }, true)
     end
     redis.call('HDEL', KEYS[3], unpack(ARGV, 5, n + 4))
     redis.call('HINCRBY', KEYS[5], 'acked', n)
-    if meta[5] then rare().wake_refused(KEYS[5], meta[5]) end
+    if meta[5] then load_lazy().wake_refused(KEYS[5], meta[5]) end
     return n
   end
 end
 
-local lib = rare()
+local lib = load_lazy()
 local members, seals, scores, extras = lib.read_leases(ARGV, n, ARGV[3], KEYS[5], KEYS[1], KEYS[2], KEYS[4], known)
 local acked_ms = lib.parse_rules(meta[2]).acked_ms
 local codes, good, known, kept, repeated = {}, {}, {}, {}, 0

@@ -42,7 +42,7 @@ redis.call('ZREM', KEYS[1], '')
 local now, up = now_ms()
 local ttl, k, lib, budget
 if meta[4] then
-  lib = rare()
+  lib = load_lazy()
   local rules = lib.parse_rules(meta[4])
   if rules.paused then
     -- Sleeping consumers need not wake for new messages. A resume wakes them.
@@ -55,7 +55,7 @@ end
 local special = ttl or redis.call('EXISTS', KEYS[2], KEYS[6], KEYS[7], KEYS[8]) > 0
 local ended, died, expired, more = 0, 0, 0, false
 if special or redis.call('ZCOUNT', KEYS[1], '-inf', int(now * 2048 + 2047)) > 0 then
-  lib = lib or rare()
+  lib = lib or load_lazy()
   k = lib.partition(KEYS)
   budget = lib.new_budget()
   ended, died, expired, more = lib.end_leases(k, now, 32, ttl, budget)
@@ -105,7 +105,7 @@ if ranked + due > 0 then epoch, number = present_epoch(KEYS[5], ARGV[2]) end
 local found, bodies, granted = {}, {}, {}
 if ranked + due > 0 and (sized or meta[3]) then
   local full
-  lib = lib or rare()
+  lib = lib or load_lazy()
   found, bodies, granted, ranked, full = lib.take_by_size(now, most, ranked, ARGV, step, REPLY_BYTES, KEYS[8], KEYS[3], KEYS[4], KEYS[13],
     special and KEYS[6])
   capped = capped or full
@@ -151,7 +151,7 @@ if taken > 0 then
   if not own and topic_max > 1 then
     redis.call('ZADD', KEYS[1], unpack(leases))
   else
-    lib = lib or rare()
+    lib = lib or load_lazy()
     local plain = {}
     for i = 1, taken do
       local attempts, left, priority, key, group = 0, topic_max - 1, 0, '', ''
@@ -179,7 +179,7 @@ if taken > 0 then
     if #plain > 0 then redis.call('ZADD', KEYS[1], unpack(plain)) end
   end
   redis.call('HINCRBY', KEYS[5], 'granted', taken)
-  if ARGV[6] ~= '' then (lib or rare()).note_short_lease(KEYS[5], tonumber(ARGV[6])) end
+  if ARGV[6] ~= '' then (lib or load_lazy()).note_short_lease(KEYS[5], tonumber(ARGV[6])) end
 end
 
 -- Of what was planned by now, some may be due.
@@ -189,9 +189,9 @@ local waits = (ARGV[3] == '1' or ARGV[3] == '3') and not capped
 if waits and taken == free and taken < wanted then
   -- Whatever ends a lease wakes them (`wake_refused`); an older dueq does not.
   redis.call('HSET', KEYS[5], 'short', '1')
-  next_at = math.min((lib or rare()).next_end(KEYS[1], KEYS[2]), up + 1000)
+  next_at = math.min((lib or load_lazy()).next_end(KEYS[1], KEYS[2]), up + 1000)
 elseif waits then
-  lib = lib or rare()
+  lib = lib or load_lazy()
   next_at = lib.next_event(KEYS[1], KEYS[2], KEYS[3], KEYS[7])
   -- A small max_bytes may have left some.
   if special and redis.call('EXISTS', KEYS[8]) == 1 then next_at = now end

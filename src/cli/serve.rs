@@ -18,7 +18,9 @@ use tokio::{
     runtime::Handle,
     signal::unix::{SignalKind, signal},
 };
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{
+    filter::Targets, layer::SubscriberExt as _, util::SubscriberInitExt as _,
+};
 
 /// Runs the service until SIGTERM or Ctrl-C. `announced` is told the bound address once requests are accepted.
 pub async fn run(
@@ -26,17 +28,16 @@ pub async fn run(
     threads: &[Handle],
     announced: impl FnOnce(SocketAddr),
 ) -> ExitCode {
-    let filter = match EnvFilter::try_new(&config.log) {
-        Ok(filter) => filter,
-        Err(error) => return super::fail(&error),
+    let filter = match config.log.parse::<Targets>() {
+        Ok(filter) => tracing_subscriber::registry().with(filter),
+        Err(error) => return super::fail(&format_args!("--log: {error}")),
     };
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let log = tracing_subscriber::fmt::layer()
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr);
     match config.log_format {
-        LogFormat::Text => log.init(),
-        LogFormat::Json => log.json().init(),
+        LogFormat::Text => filter.with(log).init(),
+        LogFormat::Json => filter.with(log.json()).init(),
     }
     let (Ok(stop), Ok(mut hangup)) = (signals::stop(), signal(SignalKind::hangup())) else {
         return super::fail(&io::Error::other("signals cannot be received"));

@@ -105,14 +105,14 @@ pub enum AccessError {
 
 /// The check before every route.
 pub struct Access {
-    door: Door,
+    policy: AccessPolicy,
     guesses: Guesses,
     place: Place,
     /// Where it is kept who changed what, and who was turned away.
     pub(super) audit: Arc<AuditLog>,
 }
 
-enum Door {
+enum AccessPolicy {
     /// One of these keys is wanted.
     Keys(Arc<Keys>),
     /// There are no keys: host and origin must be of this machine, or allowed. Whoever comes in is this one.
@@ -125,14 +125,14 @@ impl Access {
     /// Errors: [`AccessError`] for keys and hosts that are none, and where anyone would be let in.
     pub fn new(args: &HttpArgs, metrics: &Metrics) -> Result<Self, AccessError> {
         let hosts = Hosts::new(&args.allow_hosts)?;
-        let door = match Keys::read(&args.api_keys, args.api_key_file.as_deref())? {
-            Some(keys) => Door::Keys(Arc::new(keys)),
+        let policy = match Keys::read(&args.api_keys, args.api_key_file.as_deref())? {
+            Some(keys) => AccessPolicy::Keys(Arc::new(keys)),
             None if is_loopback(args.listen) || args.insecure => {
-                Door::Hosts(hosts, Key::anonymous())
+                AccessPolicy::Hosts(hosts, Key::anonymous())
             }
             None => return Err(AccessError::Exposed(args.listen)),
         };
-        let (path, has_keys) = (args.audit_log.as_deref(), matches!(door, Door::Keys(_)));
+        let (path, has_keys) = (args.audit_log.as_deref(), matches!(policy, AccessPolicy::Keys(_)));
         let lost = metrics.audit_lost.clone();
         let audit = AuditLog::open(path, has_keys, lost).map_err(|source| {
             let path = args.audit_log.clone().unwrap_or_default();
@@ -144,18 +144,18 @@ impl Access {
             None => args.tls_cert.is_some(),
         };
         let place = Place::new(is_https, public_url.base(), public_url.origin());
-        Ok(Self { door, guesses: Guesses::new(), place, audit: Arc::new(audit) })
+        Ok(Self { policy, guesses: Guesses::new(), place, audit: Arc::new(audit) })
     }
 
     /// Warns of what is allowed, but hardly meant for long: keys that may be guessed or have no name, and none on an address
     /// (`listen`) that others reach.
     pub fn warn(&self, listen: SocketAddr) {
-        match &self.door {
-            Door::Keys(keys) => keys.warn(),
-            Door::Hosts(..) if !is_loopback(listen) => {
+        match &self.policy {
+            AccessPolicy::Keys(keys) => keys.warn(),
+            AccessPolicy::Hosts(..) if !is_loopback(listen) => {
                 tracing::warn!("--insecure: anyone who can reach {listen} may use the queue");
             }
-            Door::Hosts(..) => {}
+            AccessPolicy::Hosts(..) => {}
         }
     }
 
@@ -166,26 +166,26 @@ impl Access {
 
     /// The keys that are let in, by name.
     pub(super) fn keys(&self) -> Vec<Arc<Key>> {
-        match &self.door {
-            Door::Keys(keys) => keys.all(),
-            Door::Hosts(..) => Vec::new(),
+        match &self.policy {
+            AccessPolicy::Keys(keys) => keys.all(),
+            AccessPolicy::Hosts(..) => Vec::new(),
         }
     }
 
     /// What `/readyz` is to warn of.
     pub(super) fn warning(&self) -> Option<String> {
-        let Door::Keys(keys) = &self.door else { return None };
-        keys.is_behind.load(Ordering::Relaxed).then(|| {
-            "the API key file cannot be used: the keys in force are those of before".to_owned()
-        })
+        let AccessPolicy::Keys(keys) = &self.policy else { return None };
+        keys.is_behind
+            .load(Ordering::Relaxed)
+            .then(|| "the API key file cannot be used: the previous keys remain active".to_owned())
     }
 
     /// Keeps the keys as their file says, if there is one, and opens the audit log anew on SIGHUP; to be run while dueq
     /// serves.
     pub fn follow_files(&self) -> impl Fn() -> BoxFuture<'static, ()> + Send + 'static {
-        let followed = match &self.door {
-            Door::Keys(keys) => keys.file.clone().map(|path| (keys.clone(), path)),
-            Door::Hosts(..) => None,
+        let followed = match &self.policy {
+            AccessPolicy::Keys(keys) => keys.file.clone().map(|path| (keys.clone(), path)),
+            AccessPolicy::Hosts(..) => None,
         };
         let audit = self.audit.clone();
         move || {
@@ -216,10 +216,10 @@ impl Access {
         if need == Need::Nothing {
             return Ok(None);
         }
-        let key = match &self.door {
-            Door::Keys(_) if need == Need::Login => return Ok(None),
-            Door::Keys(keys) => self.key_of(keys, state, request)?,
-            Door::Hosts(hosts, anonymous) => match hosts.refuse(request) {
+        let key = match &self.policy {
+            AccessPolicy::Keys(_) if need == Need::Login => return Ok(None),
+            AccessPolicy::Keys(keys) => self.key_of(keys, state, request)?,
+            AccessPolicy::Hosts(hosts, anonymous) => match hosts.refuse(request) {
                 None => anonymous.clone(),
                 Some(detail) => return Err(Problem::new(Code::HostNotAllowed, detail)),
             },
@@ -262,7 +262,7 @@ impl Access {
         headers: &HeaderMap,
         Peer(from): Peer,
     ) -> Result<Option<(HeaderValue, Caller)>, Problem> {
-        let Door::Keys(keys) = &self.door else { return Ok(None) };
+        let AccessPolicy::Keys(keys) = &self.policy else { return Ok(None) };
         let turn_away = |reason| self.turn_away(&state.metrics, reason, from);
         if !self.place.is_home_of(headers) {
             return Err(turn_away(NoKey::Foreign));
@@ -276,7 +276,7 @@ impl Access {
 
     /// The cookie that takes a page's session away; `None` where there are no keys.
     pub(super) fn log_out(&self) -> Option<HeaderValue> {
-        matches!(self.door, Door::Keys(_)).then(|| self.place.set_cookie("")).flatten()
+        matches!(self.policy, AccessPolicy::Keys(_)).then(|| self.place.set_cookie("")).flatten()
     }
 
     /// Why whoever has no key is not let in. Of an address that guesses, wrong keys are not even said to be wrong.

@@ -99,7 +99,7 @@ fn letter(topic: &Topic, death: Death, write: WriteDeadLetter) -> Option<DeadLet
         return Some(DeadLetter { id, died_at, body, priority, group });
     }
     let payload = write(topic, &message, died_at)
-        .inspect_err(|error| tracing::error!(%id, %error, "a death cannot be told of"))
+        .inspect_err(|error| tracing::error!(%id, %error, "cannot publish a dead letter"))
         .ok()?;
     let trace = message.body.as_ref().and_then(|body| body.trace);
     let content = Content::Json(payload.into());

@@ -1,6 +1,6 @@
 //! The errors of the queue's operations. They know nothing of HTTP; `http::problem` maps each to its response.
 
-use crate::{MAX_HEADERS, MAX_HEADERS_BYTES, MAX_ONCE_SECRET, Unkept};
+use crate::{MAX_HEADERS, MAX_HEADERS_BYTES, MAX_ONCE_SECRET, MaskError};
 
 /// The reason why an operation was refused or failed.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
@@ -139,11 +139,11 @@ impl Error {
     }
 
     /// The error for stored values that the headers in `field` cannot keep.
-    pub fn of_unkept(unkept: Unkept, field: &str) -> Self {
+    pub fn of_unkept(unkept: MaskError, field: &str) -> Self {
         match unkept {
-            Unkept::Nothing(name) => Self::NothingMasked(format!("{field}.{name}")),
-            Unkept::Elsewhere(name) => Self::SecretRequired(format!("{field}.{name}")),
-            Unkept::TooLarge => Self::HeadersTooLarge(field.to_owned()),
+            MaskError::Nothing(name) => Self::NothingMasked(format!("{field}.{name}")),
+            MaskError::Elsewhere(name) => Self::SecretRequired(format!("{field}.{name}")),
+            MaskError::TooLarge => Self::HeadersTooLarge(field.to_owned()),
         }
     }
 }

@@ -16,7 +16,7 @@ pub const MAX_HEADERS: usize = 32;
 
 /// Why headers cannot be kept as they were put.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unkept {
+pub enum MaskError {
     /// Nothing is stored for the header of this name.
     Nothing(String),
     /// What is stored for the header of this name belongs to another origin.
@@ -87,7 +87,7 @@ pub fn unmasked(
     stored: &BTreeMap<String, String>,
     is_secret: impl Fn(&str) -> bool,
     elsewhere: bool,
-) -> Result<BTreeMap<String, String>, Unkept> {
+) -> Result<BTreeMap<String, String>, MaskError> {
     let kept = |(name, value): (&String, &String)| {
         if !is_secret(name) || value != MASK {
             return Ok((name.clone(), value.clone()));
@@ -95,16 +95,16 @@ pub fn unmasked(
         let alike = || stored.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
         // A name may be there in several spellings, each with its own value.
         let same = stored.get_key_value(name).or_else(alike);
-        let (_, value) = same.ok_or_else(|| Unkept::Nothing(name.clone()))?;
+        let (_, value) = same.ok_or_else(|| MaskError::Nothing(name.clone()))?;
         if elsewhere {
-            Err(Unkept::Elsewhere(name.clone()))
+            Err(MaskError::Elsewhere(name.clone()))
         } else {
             Ok((name.clone(), value.clone()))
         }
     };
     let all: BTreeMap<_, _> = put.iter().map(kept).collect::<Result<_, _>>()?;
     let bytes: usize = all.iter().map(|(name, value)| name.len() + value.len()).sum();
-    if bytes <= MAX_HEADERS_BYTES || all == *put { Ok(all) } else { Err(Unkept::TooLarge) }
+    if bytes <= MAX_HEADERS_BYTES || all == *put { Ok(all) } else { Err(MaskError::TooLarge) }
 }
 
 impl Body {
@@ -160,7 +160,7 @@ impl Body {
         push: Option<&Push>,
         is_secret: impl Fn(&str) -> bool,
         moved: bool,
-    ) -> Result<(), Unkept> {
+    ) -> Result<(), MaskError> {
         let origin = push.and_then(|push| self.origin(push));
         let elsewhere = match (&stored.secrets, push) {
             (Some(_), None) => true,
@@ -187,7 +187,7 @@ impl Body {
     }
 
     /// The same with the signing secret of its callback, if it is of the same API key.
-    pub fn keep_secret_of(&mut self, stored: &Self, moved: bool) -> Result<(), Unkept> {
+    pub fn keep_secret_of(&mut self, stored: &Self, moved: bool) -> Result<(), MaskError> {
         let is_another = !self.is_by_publisher_of(stored);
         let Some(callback) = &mut self.callback else { return Ok(()) };
         if !callback.secret.as_ref().is_some_and(SigningSecret::is_kept) {
@@ -195,9 +195,9 @@ impl Body {
         }
         let name = || "secret".to_owned();
         let known = stored.callback.as_ref().filter(|known| known.secret.is_some());
-        let known = known.ok_or_else(|| Unkept::Nothing(name()))?;
+        let known = known.ok_or_else(|| MaskError::Nothing(name()))?;
         if moved || is_another || known.url.origin() != callback.url.origin() {
-            return Err(Unkept::Elsewhere(name()));
+            return Err(MaskError::Elsewhere(name()));
         }
         callback.secret.clone_from(&known.secret);
         Ok(())
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(unmasked(&shown, &stored), Ok(stored.clone()));
         assert_eq!(unmasked(&map(&[("cookie", "***")]), &stored), Ok(map(&[("cookie", "a=b")])));
         assert_eq!(unmasked(&map(&[("cookie", "new")]), &stored), Ok(map(&[("cookie", "new")])));
-        let nothing = Unkept::Nothing("Authorization".to_owned());
+        let nothing = MaskError::Nothing("Authorization".to_owned());
         assert_eq!(unmasked(&shown, &map(&[])), Err(nothing));
     }
 
@@ -229,7 +229,7 @@ mod tests {
     fn what_belongs_to_another_origin_is_not_kept() {
         let (stored, put) = (map(&[("cookie", "a=b")]), map(&[("Cookie", "***")]));
         let refused = unmasked(&put, &stored, is_credential, true);
-        assert_eq!(refused, Err(Unkept::Elsewhere("Cookie".to_owned())));
+        assert_eq!(refused, Err(MaskError::Elsewhere("Cookie".to_owned())));
         let new = map(&[("cookie", "new"), ("x-a", "***")]);
         assert_eq!(unmasked(&new, &stored, is_credential, true), Ok(new.clone()));
     }
@@ -262,7 +262,7 @@ mod tests {
         let stored = BTreeMap::from([(value("cookie"), "x".repeat(MAX_HEADERS_BYTES / 2))]);
         let stars = ["cookie", "Cookie"].map(|name| (value(name), value(MASK)));
         let unmasked = |put: &_| unmasked(put, &stored, is_credential, false);
-        assert_eq!(unmasked(&BTreeMap::from(stars.clone())), Err(Unkept::TooLarge));
+        assert_eq!(unmasked(&BTreeMap::from(stars.clone())), Err(MaskError::TooLarge));
         let one = BTreeMap::from_iter(stars.into_iter().take(1));
         assert_eq!(unmasked(&one), Ok(stored.clone()));
     }

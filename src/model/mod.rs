@@ -40,7 +40,7 @@ pub use id::{
 };
 pub use instant::{Instant, InvalidInstant, LAST, Millis, format_instant, parse_instant};
 pub use masking::{
-    CREDENTIALS, MASK, MAX_HEADERS, MAX_HEADERS_BYTES, OnceSecret, SecretHeaders, Unkept,
+    CREDENTIALS, MASK, MAX_HEADERS, MAX_HEADERS_BYTES, MaskError, OnceSecret, SecretHeaders,
     is_credential, masked, names_header, unmasked,
 };
 pub use push::*;

@@ -78,7 +78,7 @@ impl Op for Ack {
             command.arg(&keys.heads).arg(&keys.queued).arg(&keys.blocked).arg(&keys.rates);
             command.arg(&keys.delayed).arg(&keys.delayed_prio).arg(&keys.ready).arg(&keys.turns);
         }
-        command.arg(&partition.topic.word).arg(group.len());
+        command.arg(&partition.topic.version_tag).arg(group.len());
         write_claims(group.iter().map(|ack| (&ack.id, &ack.claims)), command);
         let retained = partition.topic.settings.retention.acked_ms > 0;
         if retained && group.iter().any(|ack| ack.call.is_some()) {

@@ -11,12 +11,12 @@ use super::{
     cluster::host_of,
     connect_error::ConnectError,
     connection::Connection,
+    connection_source::{ConnectionSource, Endpoint, Moves},
     durability::Listed,
     ids::IdMaker,
     outage::Outage,
     sentinel::Sentinels,
     server_info::ServerInfo,
-    way::{Door, Moves, Way},
 };
 use deadpool_redis::redis::Client;
 use dueq_model::Epoch;
@@ -54,7 +54,7 @@ pub struct Link {
     pub connection: Connection,
     pub epoch: Epoch,
     /// How often the primary had moved before it was there.
-    pub door: u64,
+    pub endpoint: u64,
     /// Counts the lane that has it as connected.
     pub seat: Option<OwnedSemaphorePermit>,
 }
@@ -62,7 +62,7 @@ pub struct Link {
 /// One server: the only one, or a primary of a Cluster.
 pub struct Backend {
     pub shared: Arc<Shared>,
-    way: RwLock<Arc<Way>>,
+    source: RwLock<Arc<ConnectionSource>>,
     moves: Moves,
     /// It is a node of a Cluster, which others may have taken from.
     clustered: bool,
@@ -93,32 +93,32 @@ impl Backend {
     /// The options' only Redis, or what Sentinels name; nothing is connected yet.
     pub fn new(shared: Arc<Shared>) -> Result<Self, ConnectError> {
         let moves = Moves::default();
-        let (way, expiry) = Way::new(&shared.options, false, &moves)?;
+        let (source, expiry) = ConnectionSource::new(&shared.options, false, &moves)?;
         shared.metrics.certificates.uses(expiry);
-        Ok(Self::of(shared, way, moves, Arc::default(), None))
+        Ok(Self::of(shared, source, moves, Arc::default(), None))
     }
 
     /// A primary of a Cluster. `has`: as for [`Backend::set_home`].
     pub fn in_cluster(
         shared: Arc<Shared>,
-        door: Door,
+        endpoint: Endpoint,
         ids: Arc<IdMaker>,
         has: (bool, bool),
     ) -> Self {
-        let way = Way::Direct(Arc::new(door));
-        Self::of(shared, way, Moves::default(), ids, Some(has))
+        let source = ConnectionSource::Direct(Arc::new(endpoint));
+        Self::of(shared, source, Moves::default(), ids, Some(has))
     }
 
     fn of(
         shared: Arc<Shared>,
-        way: Way,
+        source: ConnectionSource,
         moves: Moves,
         ids: Arc<IdMaker>,
         has: Option<(bool, bool)>,
     ) -> Self {
         let (home, registry) = has.unwrap_or((true, true));
         Self {
-            way: RwLock::new(Arc::new(way)),
+            source: RwLock::new(Arc::new(source)),
             moves,
             clustered: has.is_some(),
             home: AtomicBool::new(home),
@@ -163,16 +163,16 @@ impl Backend {
         *self.moves.borrow()
     }
 
-    /// Ends soon after the primary has moved away from this door: who waits there waits in vain.
-    pub async fn moved_from(&self, door: u64) {
+    /// Resolves shortly after the primary changes its address.
+    pub async fn moved_from(&self, endpoint: u64) {
         // The sender lives as long as this.
-        let _ = self.moves().wait_for(|moves| *moves != door).await;
+        let _ = self.moves().wait_for(|moves| *moves != endpoint).await;
         tokio::time::sleep(MOVE_GRACE).await;
     }
 
     /// Does `link` lead to where the primary is, in the epoch that was met last?
     pub fn is_present(&self, link: &Link) -> bool {
-        self.moves_so_far() == link.door
+        self.moves_so_far() == link.endpoint
             && self.server().is_none_or(|server| server.epoch == link.epoch)
     }
 
@@ -196,7 +196,7 @@ impl Backend {
 
     /// How many replicas are known for it. Those that are away count as long as anybody lists them: they may be promoted.
     pub fn listed_replicas(&self) -> usize {
-        let listed = self.way().sentinels().map(Sentinels::replicas);
+        let listed = self.source().sentinels().map(Sentinels::replicas);
         listed.unwrap_or_else(|| self.listed.count()).max(self.connected_replicas())
     }
 
@@ -224,28 +224,31 @@ impl Backend {
 
     /// Reads the files with passwords and certificates again, for the connections to come. They must open one first.
     pub async fn reload(&self) -> Result<(), ConnectError> {
-        let present = self.way();
-        let (way, expiry) =
-            Way::new(&self.shared.options, present.sentinels().is_some(), &self.moves)?;
-        if !way.leads_where(&present) {
+        let present = self.source();
+        let (source, expiry) = ConnectionSource::new(
+            &self.shared.options,
+            present.sentinels().is_some(),
+            &self.moves,
+        )?;
+        if !source.leads_where(&present) {
             return Err(ConnectError::Moved);
         }
-        way.after(&present)?;
-        let door = way.door().await?;
-        drop(door.connect().await.map_err(|error| way.failed(&door, error))?);
+        source.after(&present)?;
+        let endpoint = source.endpoint().await?;
+        drop(endpoint.connect().await.map_err(|error| source.failed(&endpoint, error))?);
         self.shared.metrics.certificates.uses(expiry);
-        self.set_way(way);
+        self.set_source(source);
         Ok(())
     }
 
-    /// The way, as the files were last read.
-    pub(super) fn way(&self) -> Arc<Way> {
-        self.way.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    /// The source of connections, as the files were last read.
+    pub(super) fn source(&self) -> Arc<ConnectionSource> {
+        self.source.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 
-    /// Goes by another way from now on.
-    pub(super) fn set_way(&self, way: Way) {
-        *self.way.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = Arc::new(way);
+    /// Takes connections from another source from now on.
+    pub(super) fn set_source(&self, source: ConnectionSource) {
+        *self.source.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = Arc::new(source);
     }
 
     /// Where the server is, as it is written; empty before the primary was known.
@@ -261,7 +264,7 @@ impl Backend {
 
     /// A client for the subscription. `None` before the primary was known.
     pub fn client(&self) -> Option<Client> {
-        Some(self.way().known_door()?.client.clone())
+        Some(self.source().known_endpoint()?.client.clone())
     }
 
     /// The first connection: what is at the URL may turn out to be a Sentinel.
@@ -270,12 +273,12 @@ impl Backend {
             Ok(link) => return Ok(link),
             Err(error) => error,
         };
-        if !self.way().is_of_sentinel(&self.shared.options).await {
+        if !self.source().is_of_sentinel(&self.shared.options).await {
             return Err(error);
         }
-        let (way, expiry) = Way::new(&self.shared.options, true, &self.moves)?;
+        let (source, expiry) = ConnectionSource::new(&self.shared.options, true, &self.moves)?;
         self.shared.metrics.certificates.uses(expiry);
-        self.set_way(way);
+        self.set_source(source);
         self.connect().await
     }
 
@@ -286,20 +289,20 @@ impl Backend {
 
     /// Opens a connection and learns in which epoch the Redis is that it leads to.
     pub async fn connect(&self) -> Result<Link, ConnectError> {
-        let way = self.way();
-        let door = way.door().await?;
-        let connected = door.connect().await;
-        let mut connection = connected.map_err(|error| way.failed(&door, error))?;
+        let source = self.source();
+        let endpoint = source.endpoint().await?;
+        let connected = endpoint.connect().await;
+        let mut connection = connected.map_err(|error| source.failed(&endpoint, error))?;
         self.shared.metrics.redis_connects.inc();
         let met =
             tokio::time::timeout(self.shared.options.timeout, self.meet(&mut connection)).await;
         let error = match met {
             Ok(Ok(epoch)) => {
-                return Ok(Link { connection, epoch, door: door.number, seat: None });
+                return Ok(Link { connection, epoch, endpoint: endpoint.number, seat: None });
             }
             Ok(Err(error)) => error,
             Err(_) => ConnectError::Unreachable("it does not answer in time".to_owned()),
         };
-        Err(way.failed(&door, error))
+        Err(source.failed(&endpoint, error))
     }
 }

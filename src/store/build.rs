@@ -1,5 +1,5 @@
 //! Joins each Lua script with the functions that it uses from its includes, and writes the results to `OUT_DIR/lua`.
-//! `migrations-lua/README.md` describes how scripts name includes, and what `rare()` is.
+//! `migrations-lua/README.md` describes how scripts name includes, and what `load_lazy()` is.
 
 use std::{env, error::Error, fs, path::Path};
 
@@ -101,12 +101,12 @@ fn split(file: &str, text: &str) -> Vec<Item> {
     items
 }
 
-/// Joins a script: the items that it uses, `rare()` with those that it names as `lib.item`, and the body.
+/// Joins a script: the items that it uses, `load_lazy()` with those that it names as `lib.item`, and the body.
 fn joined(items: &[Item], body: &str) -> String {
     let (always, others) = used(items.iter().collect(), body, false);
     let mut text: String = always.iter().map(|item| &*item.text).collect();
-    if body.contains("rare()") {
-        text += "local function rare()\n";
+    if body.contains("load_lazy()") {
+        text += "local function load_lazy()\n";
         text.extend(used(others, body, true).0.iter().map(|item| &*item.text));
         let fields = items.iter().filter(|item| names(body, &item.name, true));
         let fields: String = fields.map(|Item { name, .. }| format!(" {name} = {name},")).collect();

@@ -155,7 +155,7 @@ impl Lanes {
             return cluster.look_at_replicas().await;
         }
         let node = self.home();
-        if let Some(sentinels) = node.backend.way().sentinels() {
+        if let Some(sentinels) = node.backend.source().sentinels() {
             return sentinels.look_at_replicas().await;
         }
         let info = node.command(Command::new("INFO").arg("replication")).await;

@@ -98,7 +98,7 @@ impl Op for Extend {
         let keys = &partition.keys;
         command.arg(5).arg(&keys.unack).arg(&keys.last).arg(&keys.messages);
         command.arg(&keys.extra).arg(&keys.meta);
-        command.arg(&partition.topic.word).arg(group.len());
+        command.arg(&partition.topic.version_tag).arg(group.len());
         write_claims(group.iter().map(|extend| (&extend.id, &extend.claims)), command);
         for Extend { lease_ms, shortens, .. } in group {
             let lease_ms = *lease_ms as Millis;

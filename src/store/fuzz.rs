@@ -60,7 +60,7 @@ pub fn partition(settings: TopicSettings) -> Partition {
         written: 1,
         revision: 1,
         settings,
-        word: "5 1 2".to_owned(),
+        version_tag: "5 1 2".to_owned(),
         number,
         partitions,
         placed: first_place(),

@@ -3,7 +3,7 @@
 use super::{
     Store,
     batch::Answered,
-    nack::{How, Nack},
+    nack::{Disposition, Nack},
     partition::Partition,
     registry::{Registry, Topic},
     reply::CallError,
@@ -137,8 +137,8 @@ fn send_back(registry: &Registry, topic: &Arc<Topic>, messages: &[Granted]) -> S
         let Granted { id, claims, due_at, lease_expires_at, .. } = *granted;
         // Nobody has the token of a message that dueq was to send itself.
         let how = match topic.settings.push {
-            Some(_) => How::Park { due_at, lease_expires_at },
-            None => How::Return(due_at),
+            Some(_) => Disposition::Park { due_at, lease_expires_at },
+            None => Disposition::Return(due_at),
         };
         (Partition::holding(topic, id), Nack { id, claims, how })
     };

@@ -89,12 +89,12 @@ impl GlobalKeys {
 }
 
 macro_rules! partition_keys {
-    ($($name:ident),*; $($seldom:ident),* $(,)?) => {
+    ($($name:ident),*; $($rare:ident),* $(,)?) => {
         /// Names of the keys of one partition; `migrations-lua/README.md` says what each holds.
         #[derive(Clone, Debug)]
         pub struct PartitionKeys {
             $(#[allow(missing_docs)] pub $name: String,)*
-            $(#[allow(missing_docs)] pub $seldom: String,)*
+            $(#[allow(missing_docs)] pub $rare: String,)*
         }
 
         impl PartitionKeys {
@@ -102,7 +102,7 @@ macro_rules! partition_keys {
             pub fn new(prefix: &str, topic: &TopicName, partition: PartitionNumber) -> Self {
                 let tag = tag(topic, partition);
                 let key = |what| format!("{prefix}{{{tag}}}:{what}");
-                Self { $($name: key(stringify!($name)),)* $($seldom: key(stringify!($seldom)),)* }
+                Self { $($name: key(stringify!($name)),)* $($rare: key(stringify!($rare)),)* }
             }
 
             /// Those of messages, in the order in which the include `partition.lua` names them.
@@ -111,9 +111,9 @@ macro_rules! partition_keys {
             }
 
             /// The same, and those that few scripts need.
-            pub fn with_seldom(&self) -> Vec<&str> {
+            pub fn all_with_rare(&self) -> Vec<&str> {
                 let mut keys = self.all().to_vec();
-                keys.extend([$(self.$seldom.as_str()),*]);
+                keys.extend([$(self.$rare.as_str()),*]);
                 keys
             }
         }
@@ -144,14 +144,14 @@ mod tests {
         let keys = PartitionKeys::new("dueq:", &topic, PartitionNumber(0));
         assert_eq!(keys.delayed, "dueq:{orders:0}:delayed");
         assert_eq!(keys.meta, "dueq:{orders:0}:meta");
-        assert!(keys.with_seldom().iter().all(|key| key.starts_with("dueq:{orders:0}:")));
+        assert!(keys.all_with_rare().iter().all(|key| key.starts_with("dueq:{orders:0}:")));
     }
 
     #[test]
     fn scripts_name_the_keys_in_the_order_in_which_they_get_them() {
         let keys = PartitionKeys::new("", &TopicName::parse("t").unwrap(), PartitionNumber(0));
         let include = include_str!("../../migrations-lua/includes/partition.lua");
-        for (at, key) in keys.with_seldom().iter().enumerate() {
+        for (at, key) in keys.all_with_rare().iter().enumerate() {
             let name = key.rsplit(':').next().unwrap();
             assert!(include.contains(&format!("{name} = keys[{}]", at + 1)), "{name}");
         }

@@ -250,7 +250,7 @@ impl Store {
         let mut found = Fields::of(self.lanes.command(mark).await?)?;
         let (owner, mark) = (found.value()?, found.value()?);
         match mark {
-            _ if word(&owner) != Some(&partition.topic.word) => Ok(0),
+            _ if word(&owner) != Some(&partition.topic.version_tag) => Ok(0),
             // The topic came into being after they were asked for.
             Value::Nil => Ok(0),
             mark => int(mark),

@@ -38,7 +38,7 @@ impl Store {
         let exists = |partition: &Partition| {
             let keys = [partition.keys.messages.as_str(), &partition.keys.meta];
             let exists = Command::script(&scripts::EXISTS, &keys);
-            let exists = exists.arg((&partition.topic.word, &id.member()[..]));
+            let exists = exists.arg((&partition.topic.version_tag, &id.member()[..]));
             exists.read(partition, read_exists)
         };
         match self.on(id, exists).await {

@@ -13,6 +13,7 @@ mod clock;
 mod cluster;
 mod connect_error;
 mod connection;
+mod connection_source;
 mod dead_letters;
 mod durability;
 mod extend;
@@ -58,7 +59,6 @@ mod update;
 mod upgrade;
 mod versions;
 mod wakes;
-mod way;
 
 pub use args::StoreArgs;
 pub use backend::{KNOWN_VERSION, SCHEMA_VERSION};

@@ -18,7 +18,7 @@ const DEAD_SWEEP_DELAY_MS: Millis = 1_000;
 
 /// How a lease is given back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum Disposition {
     /// As its holder says.
     Asked(NackRequest),
     /// Its consumer never saw it: due as before, the attempt does not count.
@@ -37,7 +37,7 @@ pub enum How {
 pub struct Nack {
     pub id: MessageId,
     pub claims: LeaseClaims,
-    pub how: How,
+    pub how: Disposition,
 }
 
 impl Store {
@@ -50,8 +50,12 @@ impl Store {
         token: &str,
         request: NackRequest,
     ) -> Result<Nacked, Error> {
-        self.on_token(id, token, |claims| Nack { id, claims, how: How::Asked(request.clone()) })
-            .await
+        self.on_token(id, token, |claims| Nack {
+            id,
+            claims,
+            how: Disposition::Asked(request.clone()),
+        })
+        .await
     }
 
     /// Gives leases back in order, as if one after another, each with its own outcome.
@@ -60,7 +64,7 @@ impl Store {
         nacks: Vec<(MessageId, String, NackRequest)>,
     ) -> Vec<Result<Nacked, Error>> {
         let held: Vec<_> = nacks.iter().map(|(id, token, _)| (*id, token.as_str())).collect();
-        let how = |at: usize| How::Asked(nacks[at].2.clone());
+        let how = |at: usize| Disposition::Asked(nacks[at].2.clone());
         self.on_tokens(&held, |at, claims| Nack { id: held[at].0, claims, how: how(at) }).await
     }
 
@@ -72,7 +76,7 @@ impl Store {
         granted: &Granted,
         request: NackRequest,
     ) -> Result<Nacked, Error> {
-        self.nack_granted(granted, How::Asked(request)).await
+        self.nack_granted(granted, Disposition::Asked(request)).await
     }
 
     /// Gives back a message for whose call there is no slot before `due_at`: that is no attempt.
@@ -80,10 +84,10 @@ impl Store {
     /// Errors: as for [`Store::nack`].
     pub async fn park(&self, granted: &Granted, due_at: Millis) -> Result<(), Error> {
         let lease_expires_at = granted.lease_expires_at;
-        self.nack_granted(granted, How::Park { due_at, lease_expires_at }).await.map(|_| ())
+        self.nack_granted(granted, Disposition::Park { due_at, lease_expires_at }).await.map(|_| ())
     }
 
-    async fn nack_granted(&self, granted: &Granted, how: How) -> Result<Nacked, Error> {
+    async fn nack_granted(&self, granted: &Granted, how: Disposition) -> Result<Nacked, Error> {
         let Granted { id, claims, .. } = *granted;
         self.on_op(id, || Nack { id, claims, how: how.clone() }).await?.1
     }
@@ -99,8 +103,8 @@ impl Op for Nack {
     /// What is noted of it: the call's answer, or the reason.
     fn bytes(&self) -> usize {
         match &self.how {
-            How::Asked(NackRequest { call: Some(call), .. }) => call.bytes(),
-            How::Asked(NackRequest { reason: Some(reason), .. }) => json_bytes(reason),
+            Disposition::Asked(NackRequest { call: Some(call), .. }) => call.bytes(),
+            Disposition::Asked(NackRequest { reason: Some(reason), .. }) => json_bytes(reason),
             _ => 0,
         }
     }
@@ -111,32 +115,32 @@ impl Op for Nack {
 
     fn write(group: &[Self], partition: &Partition, _: Epoch, command: &mut Cmd) {
         partition.keys.write_all(command);
-        command.arg(&partition.topic.word).arg(group.len());
+        command.arg(&partition.topic.version_tag).arg(group.len());
         write_claims(group.iter().map(|nack| (&nack.id, &nack.claims)), command);
         for Self { claims, how, .. } in group {
             match how {
-                How::Asked(request) => {
+                Disposition::Asked(request) => {
                     let most = if request.wished { "<" } else { "" };
                     let delay = request.delay_ms.map(|delay| format!("{most}{delay}"));
                     command.arg(letter(request.kind)).arg(delay.unwrap_or_default());
                 }
-                How::Return(due_at) => {
+                Disposition::Return(due_at) => {
                     command.arg("u").arg(format!("@{due_at}"));
                 }
-                How::Park { due_at, .. } => {
+                Disposition::Park { due_at, .. } => {
                     command.arg("w").arg(format!("@{due_at}"));
                 }
             }
             command.arg(random_unit()).arg(match how {
-                How::Park { lease_expires_at, .. } => *lease_expires_at,
+                Disposition::Park { lease_expires_at, .. } => *lease_expires_at,
                 _ => claims.granted_at,
             });
             match how {
-                How::Asked(NackRequest { call: None, reason: Some(reason), .. }) => {
+                Disposition::Asked(NackRequest { call: None, reason: Some(reason), .. }) => {
                     // A string always serializes.
                     command.arg("").arg(serde_json::to_string(reason).unwrap_or_default());
                 }
-                How::Asked(NackRequest { call, .. }) => Call::write(call.as_ref(), command),
+                Disposition::Asked(NackRequest { call, .. }) => Call::write(call.as_ref(), command),
                 _ => Call::write(None, command),
             }
         }
@@ -164,12 +168,12 @@ impl Op for Nack {
                 }
             };
             match how {
-                How::Return(_) => topic.counters.returned.inc(),
-                How::Park { .. } => topic.counters.released.inc(),
-                How::Asked(request) if request.kind == NackKind::Released => {
+                Disposition::Return(_) => topic.counters.returned.inc(),
+                Disposition::Park { .. } => topic.counters.released.inc(),
+                Disposition::Asked(request) if request.kind == NackKind::Released => {
                     topic.counters.released.inc()
                 }
-                How::Asked(_) => {
+                Disposition::Asked(_) => {
                     partition.happened(true);
                     topic.counters.nacked.inc()
                 }

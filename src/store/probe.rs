@@ -4,7 +4,7 @@ use super::{
     RedisArgs, StoreOptions,
     cluster::{self, Cluster},
     connect_error::ConnectError,
-    way::{Way, unreachable},
+    connection_source::{ConnectionSource, unreachable},
 };
 use deadpool_redis::redis::{Client, RedisError, aio::MultiplexedConnection, cmd};
 use futures_util::future::try_join_all;
@@ -25,10 +25,10 @@ impl RedisProbe {
             let connected = try_join_all(connect).await;
             return connected.map(Self).map_err(|error| unreachable(&error));
         }
-        let way = Way::find(&options).await?;
-        let door = way.door().await?;
-        let connected = door.client.get_multiplexed_async_connection().await;
-        let connected = connected.map_err(|error| way.failed(&door, unreachable(&error)))?;
+        let way = ConnectionSource::find(&options).await?;
+        let endpoint = way.endpoint().await?;
+        let connected = endpoint.client.get_multiplexed_async_connection().await;
+        let connected = connected.map_err(|error| way.failed(&endpoint, unreachable(&error)))?;
         Ok(Self(vec![connected]))
     }
 

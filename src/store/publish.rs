@@ -308,7 +308,7 @@ impl Op for Publish {
         let keys = &partition.keys;
         command.arg(3).arg(&keys.messages).arg(&keys.delayed).arg(&keys.meta);
         let large = group.iter().any(|publish| publish.body.len() > LARGE_BODY_BYTES);
-        command.arg(&partition.topic.word).arg(group.len()).arg(u8::from(large));
+        command.arg(&partition.topic.version_tag).arg(group.len()).arg(u8::from(large));
         for Self { id, due, .. } in group {
             match *due {
                 Due::After(delay) if seeded::bug("local clock") => {

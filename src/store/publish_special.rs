@@ -85,7 +85,7 @@ impl Op for PublishSpecial {
     fn write(group: &[Self], partition: &Partition, _: Epoch, command: &mut Cmd) {
         partition.keys.write_all(command);
         let large = group.iter().any(|publish| publish.body.len() > LARGE_BODY_BYTES);
-        command.arg(&partition.topic.word).arg(group.len()).arg(u8::from(large));
+        command.arg(&partition.topic.version_tag).arg(group.len()).arg(u8::from(large));
         for Self { id, body, due, options, copy, .. } in group {
             command.arg(&id.member()[..]).arg(due.to_script()).arg(&body[..]).arg(options.priority);
             match options.ttl_ms {

@@ -232,7 +232,7 @@ impl Store {
             let Some(topic) = self.registry.find(name).await? else { break };
             let partition = Partition::first(topic);
             let take = Command::eval(&scripts::TAKE_CALLS, &[&partition.keys.meta]);
-            let take = take.arg((&partition.topic.word, most, (1e6 / rate_per_s).round()));
+            let take = take.arg((&partition.topic.version_tag, most, (1e6 / rate_per_s).round()));
             let answer = self.lanes.command(take).await?;
             if word(&answer) == Some("STALE") {
                 self.registry.refresh(&partition).await?;
@@ -255,7 +255,7 @@ impl Store {
             let look = Command::new("HMGET").arg((&partition.keys.meta, "topic", "rules"));
             let mut found = Fields::of(self.lanes.command(look).await?)?;
             let (owner, rules) = (found.value()?, found.value()?);
-            if word(&owner) == Some(partition.topic.word.as_str()) {
+            if word(&owner) == Some(partition.topic.version_tag.as_str()) {
                 let paused = word(&rules).is_some_and(|rules| rules.starts_with('1'));
                 return Ok(InForce { topic: partition.topic, paused });
             }

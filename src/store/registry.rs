@@ -42,7 +42,7 @@ pub struct Topic {
     pub settings: TopicSettings,
     /// Number, `written` and version of the schema, as scripts compare them with what the partition knows: whoever works
     /// from a configuration that is not in force any more, or is older than the data, is told so.
-    pub word: String,
+    pub version_tag: String,
     /// Its number, which no other topic has had.
     pub number: TopicNumber,
     /// What this instance has done in it.
@@ -223,7 +223,7 @@ impl Registry {
             revision: settings.revision.unwrap_or(written),
             written,
             settings,
-            word: format!("{} {written} {version}", number.0),
+            version_tag: format!("{} {written} {version}", number.0),
             number,
             counters: self.lanes.shared.metrics.topic(name),
             partitions,
@@ -252,7 +252,7 @@ impl Registry {
     /// Forgets this revision of a topic; a later one, learnt meanwhile, stays.
     pub(super) fn forget(&self, topic: &Topic) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        let same = |other: &Arc<Topic>| other.word == topic.word;
+        let same = |other: &Arc<Topic>| other.version_tag == topic.version_tag;
         if known.by_number.get(&topic.number).is_some_and(same) {
             known.by_number.remove(&topic.number);
         }

@@ -138,7 +138,7 @@ impl Store {
 
 /// Why a server cannot serve.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Sick {
+pub(super) enum Unhealthy {
     #[error("Redis cannot be used: {0}")]
     Away(String),
     #[error("not all connections to Redis are open yet")]
@@ -149,14 +149,15 @@ pub(super) enum Sick {
 }
 
 /// As [`Store::health`], of one server; `key` is one that it serves.
-pub(super) async fn node_health(node: &Node, key: &str) -> Result<Vec<&'static str>, Sick> {
+pub(super) async fn node_health(node: &Node, key: &str) -> Result<Vec<&'static str>, Unhealthy> {
     // A write that changes nothing: refused by a replica, at a full disk, while Redis loads or is busy.
     let write = Command::new("ZREM").arg((key, ""));
-    let away =
-        |_| Sick::Away(node.backend.outage.cause().unwrap_or_else(|| outage::SILENT.to_owned()));
+    let away = |_| {
+        Unhealthy::Away(node.backend.outage.cause().unwrap_or_else(|| outage::SILENT.to_owned()))
+    };
     node.command(write).await.map_err(away)?;
     if !node.is_whole(CONNECT_PATIENCE).await {
-        return Err(Sick::Connecting);
+        return Err(Unhealthy::Connecting);
     }
     let server = node.backend.server();
     let mut warnings = server.as_ref().map(|server| server.warnings.clone()).unwrap_or_default();
@@ -174,7 +175,7 @@ pub(super) async fn node_health(node: &Node, key: &str) -> Result<Vec<&'static s
         .and_then(|info| info.lines().find_map(|line| line.strip_prefix("maxmemory_policy:")));
     match policy.map(str::trim) {
         Some("noeviction") | None => Ok(warnings),
-        Some(policy) => Err(Sick::Evicts(policy.to_owned())),
+        Some(policy) => Err(Unhealthy::Evicts(policy.to_owned())),
     }
 }
 

@@ -76,7 +76,7 @@ impl Store {
             let keys = &partition.keys;
             let keys = [keys.messages.as_str(), &keys.acked, &keys.meta];
             let look = Command::script(&scripts::WEIGH_PARTITION, &keys);
-            let look = look.arg((&partition.topic.word, with_bytes));
+            let look = look.arg((&partition.topic.version_tag, with_bytes));
             let mut found = Fields::of(self.lanes.command(look).await?)?;
             Ok::<_, Error>((found.int()?, found.int()?.max(0)))
         };

@@ -6,8 +6,8 @@ use super::{
     Store, Wake,
     batch::{Command, Node},
     connect_error::ConnectError,
+    connection_source::unreachable,
     random_bytes,
-    way::unreachable,
 };
 use deadpool_redis::redis::{
     RedisError,

@@ -103,7 +103,7 @@ impl Audit<'_> {
                 let Some((topic, number)) = name.zip(number.map(PartitionNumber)) else { continue };
                 let keys = PartitionKeys::new(prefix, &topic, number);
                 let name = PartitionName { topic, number };
-                if keys.with_seldom().contains(&&*key) && !has(store, &name, &mut known).await? {
+                if keys.all_with_rare().contains(&&*key) && !has(store, &name, &mut known).await? {
                     left.insert(name, keys);
                 }
             }
@@ -139,7 +139,7 @@ async fn keys_there<'a>(store: &Store, keys: &'a PartitionKeys) -> Result<Vec<&'
     let command =
         async |verb: &str, key: &str| store.lanes.command(Command::new(verb).arg(key)).await;
     let mut there = Vec::new();
-    for key in keys.with_seldom() {
+    for key in keys.all_with_rare() {
         let owner = Command::new("HGET").arg((&keys.meta, "topic"));
         let is_mark = key == keys.meta
             && word(&store.lanes.command(owner).await?).is_some_and(|it| it.starts_with('-'))

@@ -21,7 +21,7 @@ const MAX_MENDS: u32 = 6;
 
 /// What a partition says of its topic, beside what the registry says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Knows {
+enum PartitionState {
     /// The same, or less: the next request tells it.
     Enough,
     /// More than the registry did when it was read: that may have changed.
@@ -29,26 +29,26 @@ enum Knows {
     /// That it was deleted; the next request takes the topic out of the registry, messages or not.
     Deleted,
     /// What cannot come right by itself.
-    Nonsense,
+    Corrupt,
 }
 
 /// `said`: the field `topic` of its meta.
-fn knows(said: Option<&str>, number: i64, revision: i64) -> Knows {
-    let Some(said) = said else { return Knows::Enough };
+fn knows(said: Option<&str>, number: i64, revision: i64) -> PartitionState {
+    let Some(said) = said else { return PartitionState::Enough };
     if let Some(deleted) = said.strip_prefix('-') {
         return match deleted.parse::<i64>() {
-            Ok(deleted) if deleted >= number => Knows::Deleted,
-            Ok(_) => Knows::Enough,
-            Err(_) => Knows::Nonsense,
+            Ok(deleted) if deleted >= number => PartitionState::Deleted,
+            Ok(_) => PartitionState::Enough,
+            Err(_) => PartitionState::Corrupt,
         };
     }
     // Behind them stands the version of the schema, from the second on.
     let mut parts = said.split(' ').map(|part| part.parse::<i64>().ok());
     let parsed = parts.next().flatten().zip(parts.next().flatten());
     match parsed.filter(|_| parts.all(|schema| schema.is_some())) {
-        Some(known) if known <= (number, revision) => Knows::Enough,
-        Some(_) => Knows::More,
-        None => Knows::Nonsense,
+        Some(known) if known <= (number, revision) => PartitionState::Enough,
+        Some(_) => PartitionState::More,
+        None => PartitionState::Corrupt,
     }
 }
 
@@ -128,24 +128,31 @@ impl Audit<'_> {
             let texts: Vec<_> = meta.iter().map(|word| word.as_ref().ok()?.as_deref()).collect();
             let said = texts.first().copied().flatten();
             let knows = match knows(said, topic.number.0.into(), topic.written) {
-                _ if meta.first().is_some_and(Result::is_err) => Knows::Nonsense,
-                Knows::Enough if said == Some(&topic.word) && !same(topic, &texts) => {
-                    Knows::Nonsense
+                _ if meta.first().is_some_and(Result::is_err) => PartitionState::Corrupt,
+                PartitionState::Enough
+                    if said == Some(&topic.version_tag) && !same(topic, &texts) =>
+                {
+                    PartitionState::Corrupt
                 }
                 knows => knows,
             };
             let wrong = match knows {
-                Knows::Enough => false,
-                Knows::Nonsense => true,
+                PartitionState::Enough => false,
+                PartitionState::Corrupt => true,
                 // Nothing is left in it.
-                Knows::Deleted if !holds_messages(store, &partition).await? => return Ok(None),
+                PartitionState::Deleted if !holds_messages(store, &partition).await? => {
+                    return Ok(None);
+                }
                 // Read again: whoever changed it wrote to the registry first, or made the topic anew since.
-                Knows::More | Knows::Deleted if looks < 3 => continue,
-                Knows::More | Knows::Deleted => true,
+                PartitionState::More | PartitionState::Deleted if looks < 3 => continue,
+                PartitionState::More | PartitionState::Deleted => true,
             };
             if wrong {
-                let detail =
-                    format!("it has {}, the registry {}", said.unwrap_or("nothing"), topic.word);
+                let detail = format!(
+                    "it has {}, the registry {}",
+                    said.unwrap_or("nothing"),
+                    topic.version_tag
+                );
                 let mut finding = Finding::of_topic(&name.to_string(), "partition", detail);
                 if self.repair && looks < MAX_MENDS {
                     let forget = Command::new("HDEL").arg((meta_key, "topic"));
@@ -192,20 +199,20 @@ mod tests {
     #[test]
     fn a_partition_that_lags_behind_is_right_and_one_that_is_ahead_is_not() {
         for (said, is) in [
-            (None, Knows::Enough),
-            (Some("7 20"), Knows::Enough),
-            (Some("7 20 2"), Knows::Enough),
-            (Some("7 21 2"), Knows::More),
-            (Some("7 20 x"), Knows::Nonsense),
-            (Some("7 19"), Knows::Enough),
-            (Some("6 19"), Knows::Enough),
-            (Some("-6"), Knows::Enough),
-            (Some("-7"), Knows::Deleted),
-            (Some("7 21"), Knows::More),
-            (Some("8 3"), Knows::More),
-            (Some(""), Knows::Nonsense),
-            (Some("7"), Knows::Nonsense),
-            (Some("-x"), Knows::Nonsense),
+            (None, PartitionState::Enough),
+            (Some("7 20"), PartitionState::Enough),
+            (Some("7 20 2"), PartitionState::Enough),
+            (Some("7 21 2"), PartitionState::More),
+            (Some("7 20 x"), PartitionState::Corrupt),
+            (Some("7 19"), PartitionState::Enough),
+            (Some("6 19"), PartitionState::Enough),
+            (Some("-6"), PartitionState::Enough),
+            (Some("-7"), PartitionState::Deleted),
+            (Some("7 21"), PartitionState::More),
+            (Some("8 3"), PartitionState::More),
+            (Some(""), PartitionState::Corrupt),
+            (Some("7"), PartitionState::Corrupt),
+            (Some("-x"), PartitionState::Corrupt),
         ] {
             assert_eq!(knows(said, 7, 20), is, "{said:?}");
         }

@@ -260,7 +260,7 @@ impl Load<'_> {
                 println!("{line}");
             }
             if is_same {
-                println!("what is there is what the dump says");
+                println!("verified: the data match the dump");
             }
         }
         if *dry_run {

@@ -5,7 +5,7 @@ use super::{
     dial::{Connector, DialError, Dialler, connector, for_people},
     outcome::{CallOutcome, Verdict, verdict},
     request::CallRequest,
-    wire::Heard,
+    wire::ReadCounter,
 };
 use bytes::Bytes;
 use dueq_base::{seeded, tls};
@@ -193,7 +193,7 @@ async fn read(
     secrets: &[&[u8]],
     mut broken_off: Pin<&mut impl Future<Output = ()>>,
 ) -> Option<String> {
-    let heard = answer.extensions().get::<Heard>().cloned();
+    let heard = answer.extensions().get::<ReadCounter>().cloned();
     let mut body = answer.into_body();
     // Enough for a secret that begins within what is kept.
     let most = KEPT_BYTES + secrets.iter().map(|secret| secret.len()).max().unwrap_or(0);
@@ -205,7 +205,7 @@ async fn read(
         };
         let Ok(Some(Ok(frame))) = frame else {
             if matches!(frame, Ok(None)) {
-                heard.iter().for_each(Heard::answered);
+                heard.iter().for_each(ReadCounter::answered);
             }
             break;
         };
@@ -236,7 +236,7 @@ fn was_closed(error: &legacy::Error) -> bool {
     if let Some(connected) = error.connect_info() {
         connected.get_extras(&mut extras);
     }
-    extras.get().is_some_and(Heard::nothing_since)
+    extras.get().is_some_and(ReadCounter::nothing_since)
 }
 
 /// Why there is no answer, for people, and whether the address was refused.

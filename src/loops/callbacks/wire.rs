@@ -23,7 +23,7 @@ const MAX_ANSWER_BYTES: usize = 262_144;
 
 /// What was read from a connection. Clones share the counts.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Heard(Arc<Counts>);
+pub(super) struct ReadCounter(Arc<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
@@ -32,7 +32,7 @@ struct Counts {
     answered: AtomicU64,
 }
 
-impl Heard {
+impl ReadCounter {
     /// Records that an answer is complete.
     pub fn answered(&self) {
         self.0.answered.store(self.0.read.load(Relaxed), Relaxed);
@@ -48,7 +48,7 @@ impl Heard {
 /// A connection that counts what it reads.
 pub(super) struct Wire<S> {
     stream: TokioIo<S>,
-    heard: Heard,
+    heard: ReadCounter,
     /// Bytes read since the last write.
     read_since_write: usize,
 }
@@ -58,7 +58,7 @@ impl<S> Wire<S> {
     pub fn of(stream: S) -> TokioIo<Self> {
         TokioIo::new(Self {
             stream: TokioIo::new(stream),
-            heard: Heard::default(),
+            heard: ReadCounter::default(),
             read_since_write: 0,
         })
     }

@@ -39,7 +39,7 @@ impl Cron {
         while to > end {
             let stretch = Stretch::at(zone, to - 1)?;
             let start = self.begin(&stretch).max(end + stretch.offset);
-            if let Some(tick) = self.nearest(to - 1 + stretch.offset, start, Way::Back) {
+            if let Some(tick) = self.nearest(to - 1 + stretch.offset, start, Direction::Back) {
                 return Some(tick - stretch.offset);
             }
             if self.is_in_gap(&stretch) {
@@ -69,32 +69,35 @@ impl Cron {
 
     /// The first match from `from` to before `to`, in seconds since 1970 on the clock on the wall.
     pub(super) fn first(&self, from: i64, to: i64) -> Option<i64> {
-        self.nearest(from, to - 1, Way::Ahead)
+        self.nearest(from, to - 1, Direction::Ahead)
     }
 
     /// The nearest match from `at` on, but not beyond `limit`.
-    fn nearest(&self, at: i64, limit: i64, way: Way) -> Option<i64> {
-        let within = |found: &i64| way.order(*found, limit);
+    fn nearest(&self, at: i64, limit: i64, direction: Direction) -> Option<i64> {
+        let within = |found: &i64| direction.order(*found, limit);
         let (date, time) = (date_of(at)?, at.rem_euclid(DAY));
         let (mut month, today) = (date.first_of_month(), date.day() as u32);
         let days = self.days_of(month);
         if days & (1 << today) != 0
-            && let Some(found) = self.time(time, way)
+            && let Some(found) = self.time(time, direction)
         {
             return Some(at - time + found).filter(within);
         }
-        let mut day = way.nearest(days, way.beyond(today));
+        let mut day = direction.nearest(days, direction.beyond(today));
         while day.is_none() {
-            month = match way {
-                Way::Ahead => month.last_of_month().tomorrow().ok()?,
-                Way::Back => month.yesterday().ok()?.first_of_month(),
+            month = match direction {
+                Direction::Ahead => month.last_of_month().tomorrow().ok()?,
+                Direction::Back => month.yesterday().ok()?.first_of_month(),
             };
-            let begin =
-                if way == Way::Ahead { month } else { month.last_of_month().tomorrow().ok()? };
+            let begin = if direction == Direction::Ahead {
+                month
+            } else {
+                month.last_of_month().tomorrow().ok()?
+            };
             seconds_of(begin).filter(within)?;
-            day = way.edge(self.days_of(month));
+            day = direction.edge(self.days_of(month));
         }
-        let edge = self.time(if way == Way::Ahead { 0 } else { DAY - 1 }, way)?;
+        let edge = self.time(if direction == Direction::Ahead { 0 } else { DAY - 1 }, direction)?;
         Some(seconds_of(month)? + (i64::from(day?) - 1) * DAY + edge).filter(within)
     }
 
@@ -134,31 +137,31 @@ impl Cron {
     }
 
     /// The nearest matching time of day from this one on.
-    fn time(&self, time: i64, way: Way) -> Option<i64> {
+    fn time(&self, time: i64, direction: Direction) -> Option<i64> {
         let (hour, minute, second) = parts(time);
         if self.hours & (1 << hour) != 0 {
             if self.minutes & (1 << minute) != 0
-                && let Some(second) = way.nearest(self.seconds, Some(second))
+                && let Some(second) = direction.nearest(self.seconds, Some(second))
             {
                 return Some(time_of(hour, minute, second));
             }
-            if let Some(minute) = way.nearest(self.minutes, way.beyond(minute)) {
-                return Some(time_of(hour, minute, way.edge(self.seconds)?));
+            if let Some(minute) = direction.nearest(self.minutes, direction.beyond(minute)) {
+                return Some(time_of(hour, minute, direction.edge(self.seconds)?));
             }
         }
-        let hour = way.nearest(self.hours, way.beyond(hour))?;
-        Some(time_of(hour, way.edge(self.minutes)?, way.edge(self.seconds)?))
+        let hour = direction.nearest(self.hours, direction.beyond(hour))?;
+        Some(time_of(hour, direction.edge(self.minutes)?, direction.edge(self.seconds)?))
     }
 }
 
 /// In which direction to look.
 #[derive(Clone, Copy, PartialEq)]
-enum Way {
+enum Direction {
     Ahead,
     Back,
 }
 
-impl Way {
+impl Direction {
     /// Whether `one` does not come after `other`.
     fn order(self, one: i64, other: i64) -> bool {
         if self == Self::Ahead { one <= other } else { one >= other }

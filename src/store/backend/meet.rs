@@ -137,10 +137,10 @@ impl Backend {
         }
         let replicas = connected_replicas(info);
         self.replicas.store(replicas, Relaxed);
-        if !self.clustered && self.way().sentinels().is_none() {
+        if !self.clustered && self.source().sentinels().is_none() {
             self.listed.raise(replicas);
         }
-        let unguarded = is_unguarded(info, self.way().sentinels().is_some());
+        let unguarded = is_unguarded(info, self.source().sentinels().is_some());
         self.unguarded.store(unguarded, Relaxed);
         if unguarded && !self.unguarded_logged.swap(true, Relaxed) {
             tracing::warn!("{UNGUARDED}");

@@ -55,9 +55,9 @@ pub struct Waiting {
 
 /// Answers of one pipeline.
 pub(super) struct Held {
-    /// The epoch of the server when the pipeline began, and the door to it.
+    /// The epoch of the server when the pipeline began, and the endpoint to it.
     pub epoch: Epoch,
-    pub door: u64,
+    pub endpoint: u64,
     /// Until when they can wait.
     pub until: Instant,
     pub answers: Vec<Waiting>,
@@ -173,8 +173,8 @@ impl Fence {
 
     /// Gives up what waits for too long, or was written by a server that another has replaced.
     pub fn expire(&self, node: &Node) {
-        let (now, door) = (Instant::now(), node.backend.moves_so_far());
-        self.void(node, |_, held| held.until <= now || held.door != door);
+        let (now, endpoint) = (Instant::now(), node.backend.moves_so_far());
+        self.void(node, |_, held| held.until <= now || held.endpoint != endpoint);
     }
 
     /// Gives up what `is_void` says.

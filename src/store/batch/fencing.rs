@@ -89,7 +89,7 @@ async fn probed(node: &Arc<Node>, line: Option<Line>) -> Option<Line> {
 /// A connection to where the primary is.
 async fn connected(node: &Arc<Node>, line: Option<Line>, tries: usize) -> Option<Line> {
     if let Some(mut line) = line
-        && node.backend.moves_so_far() == line.link.door
+        && node.backend.moves_so_far() == line.link.endpoint
         && !line.link.connection.has_ended()
     {
         return Some(line);
@@ -111,7 +111,7 @@ async fn round(node: &Node, line: &mut Line, wanted: usize) -> Result<Round, boo
     let limit = node.timeout + Duration::from_millis(WAIT_MS);
     let answers = tokio::select! {
         answers = timeout(limit, sent) => answers.ok().and_then(Result::ok).ok_or(true)?,
-        () = node.backend.moved_from(line.link.door) => return Err(true),
+        () = node.backend.moved_from(line.link.endpoint) => return Err(true),
     };
     let answers = <[Value; 3]>::try_from(answers).map_err(|_| true)?;
     if !node.confirms() {

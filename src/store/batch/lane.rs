@@ -120,7 +120,7 @@ impl Lane {
     /// again with the scripts' text. Returns whether the connection must not be used again.
     async fn exchange(&self, link: &mut Link, calls: Vec<Box<dyn Call>>, limit: Duration) -> bool {
         let node = &self.node;
-        let (mut calls, mut leave, link_at) = (calls, false, link.door);
+        let (mut calls, mut leave, link_at) = (calls, false, link.endpoint);
         let mut elsewhere = Vec::new();
         for texts in [Texts::None, Texts::First, Texts::All] {
             let mut exchange = Exchange::new(node);
@@ -180,7 +180,7 @@ impl Lane {
             node.inbox.put_back(exchange.again);
             if !exchange.held.is_empty() {
                 let epoch = epoch.unwrap_or_default();
-                let held = Held { epoch, door: link_at, until, answers: exchange.held };
+                let held = Held { epoch, endpoint: link_at, until, answers: exchange.held };
                 node.fence.settle(held, matches!(end, End::Round(..)), round.as_ref());
             }
             if unknown.is_empty() {
@@ -289,10 +289,10 @@ impl Lane {
             return;
         }
         let Some(mut link) = self.link.take() else { return };
-        let (backend, door) = (&self.node.backend, link.door);
+        let (backend, endpoint) = (&self.node.backend, link.endpoint);
         let lives = tokio::select! {
             lives = self.within_reason(backend.probe(&mut link, || self.node.fence_key(0))) => lives,
-            () = backend.moved_from(door) => false,
+            () = backend.moved_from(endpoint) => false,
         };
         if lives {
             self.link = Some(link);

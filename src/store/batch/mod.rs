@@ -120,12 +120,12 @@ impl Command {
 
     /// A call of a script that gets all keys of a partition, and the word that it knows the topic by.
     pub fn on(script: &'static Script, partition: &Partition) -> Self {
-        Self::script(script, &partition.keys.all()).arg(&partition.topic.word)
+        Self::script(script, &partition.keys.all()).arg(&partition.topic.version_tag)
     }
 
     /// As [`Command::on`], with the keys that few scripts need.
-    pub fn on_more(script: &'static Script, partition: &Partition) -> Self {
-        Self::script(script, &partition.keys.with_seldom()).arg(&partition.topic.word)
+    pub fn on_all_with_rare(script: &'static Script, partition: &Partition) -> Self {
+        Self::script(script, &partition.keys.all_with_rare()).arg(&partition.topic.version_tag)
     }
 
     /// The first key that it names. A command of a bare server names none.

@@ -1,7 +1,7 @@
 //! What nodes say when they are asked over a connection of its own: at the start, and when no other way is left.
 
 use super::{
-    super::{redis_args::Target, way},
+    super::{connection_source, redis_args::Target},
     view::View,
     *,
 };
@@ -80,7 +80,7 @@ pub(super) async fn ask(seed: &Client, limit: Duration) -> Option<View> {
 
 /// Connects to a named node and asks it.
 async fn look(seed: &Client, limit: Duration) -> Result<View, ConnectError> {
-    let unreachable = |error| way::unreachable(&error);
+    let unreachable = |error| connection_source::unreachable(&error);
     let mut connection = connect(seed, limit).await.map_err(unreachable)?;
     let mut look = Pipeline::with_capacity(3);
     look.cmd("INFO").arg("server");

@@ -1,7 +1,7 @@
 //! How an instance gets to know a Cluster, and follows its failovers and the slots that move.
 
 use super::{
-    super::{backend::Backend, way::Way},
+    super::{backend::Backend, connection_source::ConnectionSource},
     ask::{ask, best, first_view, read, says_yes},
     view::View,
     *,
@@ -30,10 +30,10 @@ impl Cluster {
         let mut backends = Vec::new();
         for address in view.primaries.keys() {
             let client = target.primary.at(&address.0, address.1)?;
-            let door = Door::new(client, timeout, 0)?;
+            let endpoint = Endpoint::new(client, timeout, 0)?;
             let home = view.serves(address, home_slot(&shared));
             let has = (home, view.serves(address, registry_slot(&shared)));
-            let backend = Backend::in_cluster(shared.clone(), door, Arc::default(), has);
+            let backend = Backend::in_cluster(shared.clone(), endpoint, Arc::default(), has);
             backend.list_replicas(view.replicas.get(address).copied().unwrap_or(0));
             backends.insert(if home { 0 } else { backends.len() }, (address.clone(), backend));
         }
@@ -122,18 +122,18 @@ impl Cluster {
         let map = self.map();
         let timeout = self.shared.options.timeout;
         let home = map.of(home_slot(&self.shared)).clone();
-        let mut ways = Vec::new();
+        let mut sources = Vec::new();
         for (address, node) in map.all() {
             let client = target.primary.at(&address.0, address.1)?;
-            let door = Door::new(client, timeout, 0)?;
+            let endpoint = Endpoint::new(client, timeout, 0)?;
             if Arc::ptr_eq(node, &home) {
-                drop(door.connect().await?);
+                drop(endpoint.connect().await?);
             }
-            ways.push((node, Way::Direct(Arc::new(door))));
+            sources.push((node, ConnectionSource::Direct(Arc::new(endpoint))));
         }
         self.shared.metrics.certificates.uses(expiry);
-        for (node, way) in ways {
-            node.backend.set_way(way);
+        for (node, source) in sources {
+            node.backend.set_source(source);
         }
         *self.target.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = Arc::new(target);
         Ok(())
@@ -233,7 +233,7 @@ impl Cluster {
         address: &Address,
     ) -> Result<Arc<Node>, ConnectError> {
         let client = self.target().primary.at(&address.0, address.1)?;
-        let door = Door::new(client, self.shared.options.timeout, 0)?;
+        let endpoint = Endpoint::new(client, self.shared.options.timeout, 0)?;
         // Who takes over from a server that is gone goes on with its ids: the number is nobody else's.
         let slot = view.primaries.get(address).and_then(|ranges| Some(*ranges.first()?.start()));
         let predecessor = slot.map(|slot| before.of(slot)).filter(|old| {
@@ -256,7 +256,7 @@ impl Cluster {
         };
         let has = |slot| view.serves(address, slot);
         let has = (has(home_slot(&self.shared)), has(registry_slot(&self.shared)));
-        let backend = Backend::in_cluster(self.shared.clone(), door, ids, has);
+        let backend = Backend::in_cluster(self.shared.clone(), endpoint, ids, has);
         backend.list_replicas(replicas);
         let lanes = lanes(&self.shared, view.primaries.len());
         Ok(Node::start(backend, None, lanes, Some(Arc::downgrade(self))))

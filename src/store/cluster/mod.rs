@@ -17,11 +17,11 @@ use super::{
     backend::Shared,
     batch::{Call, Command, Job, Node},
     connect_error::ConnectError,
+    connection_source::Endpoint,
     outage::SILENT,
     redis_args::{ClusterTarget, RedisMode, Target},
     reply::{self, CallError},
-    server_info::{Mode, Sick, node_health},
-    way::Door,
+    server_info::{Mode, Unhealthy, node_health},
 };
 use ask::mode_of;
 use deadpool_redis::redis::{Client, ConnectionAddr, Value};
@@ -147,7 +147,7 @@ impl Cluster {
             let key = key_in(map.first_slot(node)?, prefix);
             Some(async move {
                 let health = timeout(HEALTH_TIMEOUT, node_health(node, &key)).await;
-                (shown(address), health.unwrap_or_else(|_| Err(Sick::Away(SILENT.to_owned()))))
+                (shown(address), health.unwrap_or_else(|_| Err(Unhealthy::Away(SILENT.to_owned()))))
             })
         });
         let (mut warnings, mut serving, mut cause) = (Vec::new(), false, String::new());
@@ -157,7 +157,7 @@ impl Cluster {
                     serving = true;
                     warnings.extend(of_node.into_iter().map(str::to_owned));
                 }
-                Err(sick @ Sick::Evicts(_)) => return Err(format!("{address}: {sick}")),
+                Err(sick @ Unhealthy::Evicts(_)) => return Err(format!("{address}: {sick}")),
                 Err(sick) => {
                     warnings.push(format!("{address}, a primary of the Cluster: {sick}"));
                     cause = sick.to_string();

@@ -8,7 +8,7 @@ use crate::{
     extend::Extend,
     grants::LeaseOptions,
     lease::Lease,
-    nack::{How, Nack},
+    nack::{Disposition, Nack},
     publish::Publish,
     publish_special::PublishSpecial,
     types::{Due, Idempotency},
@@ -102,10 +102,10 @@ proptest! {
         })),
     ) {
         let how = |kind: u8| match kind {
-            0 => How::Return(1),
-            1 => How::Park { due_at: 1, lease_expires_at: 1 },
-            2 => How::Asked(NackRequest { kind: NackKind::Released, ..NackRequest::default() }),
-            _ => How::Asked(NackRequest::default()),
+            0 => Disposition::Return(1),
+            1 => Disposition::Park { due_at: 1, lease_expires_at: 1 },
+            2 => Disposition::Asked(NackRequest { kind: NackKind::Released, ..NackRequest::default() }),
+            _ => Disposition::Asked(NackRequest::default()),
         };
         answers(ids(kinds.len()).zip(kinds).map(|(id, kind)| Nack { id, claims: claims(), how: how(kind) }), settings, reply)?;
     }

@@ -236,6 +236,6 @@ impl Store {
 /// `at`: an instant in the step (ms); none is now.
 fn note(partition: &Partition, at: Option<Millis>, lateness: &Lateness) -> Request<()> {
     let at = at.map(|at| at.to_string()).unwrap_or_default();
-    let note = Command::on_more(&scripts::NOTE_HISTORY, partition);
+    let note = Command::on_all_with_rare(&scripts::NOTE_HISTORY, partition);
     note.arg((at, lateness.to_string())).read(partition, |reply| reply.expect("OK"))
 }

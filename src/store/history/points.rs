@@ -167,7 +167,7 @@ impl Store {
 }
 
 fn read(partition: &Partition, step_ms: Millis, points: usize) -> Request<PartitionHistory> {
-    let read = Command::on_more(&scripts::READ_HISTORY, partition);
+    let read = Command::on_all_with_rare(&scripts::READ_HISTORY, partition);
     read.arg((step_ms, points)).read(partition, read_points)
 }
 

@@ -54,7 +54,7 @@ impl Topic {
 
     /// Has what may be granted to be counted again where the topic is now `other`?
     pub(super) fn counts_again(&self, other: &Topic) -> bool {
-        (self.counts_first() || other.counts_first()) && self.word != other.word
+        (self.counts_first() || other.counts_first()) && self.version_tag != other.version_tag
     }
 
     /// Does one that is not counted by the script that grants?
@@ -202,7 +202,8 @@ impl Store {
             let count = |it: &Partition| {
                 let keys = [it.keys.meta.as_str(), &it.keys.unack, &it.keys.last, &it.keys.held];
                 let count = Command::script(&scripts::COUNT_LEASES, &keys);
-                let count = count.arg((&it.topic.word, u8::from(short), asked, lifetime, name));
+                let count =
+                    count.arg((&it.topic.version_tag, u8::from(short), asked, lifetime, name));
                 count.read(it, |reply| {
                     Ok((reply.now()?, reply.int()?, reply.instant()?, reply.int()?))
                 })

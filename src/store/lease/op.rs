@@ -55,7 +55,7 @@ impl Op for Lease {
         command.arg(keys.len()).arg(keys);
         let waits = group.iter().any(|lease| lease.waits);
         let sized = is_sized(group);
-        command.arg(&topic.word).arg(epoch.to_string());
+        command.arg(&topic.version_tag).arg(epoch.to_string());
         let push = topic.settings.push.is_some();
         command.arg(u8::from(waits) + 2 * u8::from(push)).arg(u8::from(sized));
         // Of several partitions it is counted before.

@@ -96,7 +96,8 @@ impl Registry {
     /// partitions. Then it catches up: a configuration is written as a later revision, with all partitions, and a topic
     /// that was deleted and made anew is forgotten, to be made once more.
     async fn catch_up(&self, topic: &Arc<Topic>, lost: Lost) -> Result<(), CallError> {
-        let Some(present) = self.look_up(&topic.name).await?.filter(|now| now.word == topic.word)
+        let Some(present) =
+            self.look_up(&topic.name).await?.filter(|now| now.version_tag == topic.version_tag)
         else {
             return Ok(());
         };
@@ -127,7 +128,7 @@ impl Registry {
     /// how many messages went with them.
     pub async fn remove(&self, topic: &Arc<Topic>) -> Result<i64, CallError> {
         let close = async |partition: Partition| {
-            let close = Command::on_more(&scripts::CLOSE_PARTITION, &partition);
+            let close = Command::on_all_with_rare(&scripts::CLOSE_PARTITION, &partition);
             let close = close.arg((topic.number.0, 2, DELETED_MARK_MS));
             int(self.lanes.command(close).await?)
         };
@@ -240,7 +241,7 @@ fn opening_call(partition: &Partition) -> Command {
         if most == Retention::default().acked_max { String::new() } else { most.to_string() };
     let keys = &partition.keys;
     let keys = [keys.meta.as_str(), &keys.first_due, &keys.rates, &keys.history, &keys.recent];
-    let open = Command::script(&scripts::OPEN_PARTITION, &keys).arg(&topic.word);
+    let open = Command::script(&scripts::OPEN_PARTITION, &keys).arg(&topic.version_tag);
     let open = open.arg(max_attempts).arg(backoff.to_script()).arg(lease_ms);
     let open = open.arg(rules(partition));
     let open = open

@@ -213,7 +213,7 @@ impl Store {
         let release = |partition: &Partition| {
             let PartitionKeys { idem, idem_due, meta, .. } = &partition.keys;
             let release = Command::script(&scripts::RELEASE_TICKS, &[idem, idem_due, meta]);
-            let release = release.arg((&partition.topic.word, window_ms)).arg(keys);
+            let release = release.arg((&partition.topic.version_tag, window_ms)).arg(keys);
             release.read(partition, move |reply| {
                 let now = reply.backend.clock.now();
                 reply.partition.sweep_by(now, Some(now + window_ms));

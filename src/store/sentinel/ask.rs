@@ -3,9 +3,9 @@
 use super::{
     super::{
         connect_error::ConnectError,
+        connection_source::reason,
         reply::word,
         server_info::{Mode, is_of_replica},
-        way::reason,
     },
     Address, address_of,
 };

@@ -12,9 +12,9 @@ pub(super) use ask::is_one;
 use super::{
     cluster::{Address, shown},
     connect_error::ConnectError,
+    connection_source::{Endpoint, Moves},
     durability::Listed,
     redis_args::{Primary, SentinelTarget},
-    way::{Door, Moves},
 };
 use ask::{Refusal, View, ask};
 use deadpool_redis::redis::Client;
@@ -53,7 +53,7 @@ struct Known {
     /// No primary was found there: what any Sentinel says next counts more.
     failed: bool,
     asked: Instant,
-    door: Arc<Door>,
+    endpoint: Arc<Endpoint>,
 }
 
 impl Sentinels {
@@ -65,32 +65,33 @@ impl Sentinels {
         Self { seeds, master, primary, timeout, known, asking, moves, replicas }
     }
 
-    /// The door to the primary as the Sentinels name it now. Without any of them, where it was last.
+    /// The endpoint to the primary as the Sentinels name it now. Without any of them, where it was last.
     ///
     /// Errors: [`ConnectError`] if none answers, if they contradict each other, or do not know the primary.
-    pub async fn door(&self) -> Result<Arc<Door>, ConnectError> {
+    pub async fn endpoint(&self) -> Result<Arc<Endpoint>, ConnectError> {
         let begun = Instant::now();
         let _asking = self.asking.lock().await;
         let known = self.known().clone();
         if let Some(known) = known.as_ref().filter(|known| known.asked >= begun && !known.failed) {
-            return Ok(known.door.clone());
+            return Ok(known.endpoint.clone());
         }
         let answers = self.ask_all(known.is_some()).await;
         match choose(answers, known.as_ref().map(|known| &known.view)) {
-            Err(ConnectError::NoSentinels(_)) if let Some(known) = known => Ok(known.door),
+            Err(ConnectError::NoSentinels(_)) if let Some(known) = known => Ok(known.endpoint),
             chosen => self.learn(chosen?),
         }
     }
 
-    /// The door as it was last known.
-    pub fn known_door(&self) -> Option<Arc<Door>> {
-        Some(self.known().as_ref()?.door.clone())
+    /// The endpoint as it was last known.
+    pub fn known_endpoint(&self) -> Option<Arc<Endpoint>> {
+        Some(self.known().as_ref()?.endpoint.clone())
     }
 
-    /// What is to be said of a door behind which no primary was found.
-    pub fn failed(&self, door: &Door, error: ConnectError) -> ConnectError {
+    /// What is to be said of a endpoint behind which no primary was found.
+    pub fn failed(&self, endpoint: &Endpoint, error: ConnectError) -> ConnectError {
         let mut known = self.known();
-        let Some(known) = known.as_mut().filter(|known| known.door.number == door.number) else {
+        let Some(known) = known.as_mut().filter(|known| known.endpoint.number == endpoint.number)
+        else {
             return error;
         };
         // A primary may refuse writes for now, for want of replicas. It is the primary all the same.
@@ -123,8 +124,8 @@ impl Sentinels {
     pub fn after(&self, old: &Self) -> Result<(), ConnectError> {
         self.replicas.raise(old.replicas());
         if let Some(known) = old.known().clone() {
-            let door = self.door_at(&known.view.address, known.door.number)?;
-            *self.known() = Some(Known { door, ..known });
+            let endpoint = self.door_at(&known.view.address, known.endpoint.number)?;
+            *self.known() = Some(Known { endpoint, ..known });
         }
         Ok(())
     }
@@ -158,7 +159,7 @@ impl Sentinels {
     }
 
     /// Takes what was learnt, unless what is known is as new.
-    fn learn(&self, view: View) -> Result<Arc<Door>, ConnectError> {
+    fn learn(&self, view: View) -> Result<Arc<Endpoint>, ConnectError> {
         let mut present = self.known();
         let asked = Instant::now();
         let mut number = *self.moves.borrow();
@@ -166,15 +167,15 @@ impl Sentinels {
             if known.view.address == view.address {
                 known.view.epoch = known.view.epoch.max(view.epoch);
                 (known.asked, known.failed) = (asked, false);
-                return Ok(known.door.clone());
+                return Ok(known.endpoint.clone());
             }
             if known.view.epoch >= view.epoch && !known.failed {
                 known.asked = asked;
-                return Ok(known.door.clone());
+                return Ok(known.endpoint.clone());
             }
             number += 1;
         }
-        let door = self.door_at(&view.address, number)?;
+        let endpoint = self.door_at(&view.address, number)?;
         if present.is_some() {
             tracing::info!(
                 primary = view.name,
@@ -182,15 +183,15 @@ impl Sentinels {
                 "the primary has moved"
             );
         }
-        *present = Some(Known { view, failed: false, asked, door: door.clone() });
+        *present = Some(Known { view, failed: false, asked, endpoint: endpoint.clone() });
         drop(present);
         self.moves.send_if_modified(|moves| std::mem::replace(moves, number) != number);
-        Ok(door)
+        Ok(endpoint)
     }
 
-    fn door_at(&self, address: &Address, number: u64) -> Result<Arc<Door>, ConnectError> {
+    fn door_at(&self, address: &Address, number: u64) -> Result<Arc<Endpoint>, ConnectError> {
         let client = self.primary.at(&address.0, address.1)?;
-        Ok(Arc::new(Door::new(client, self.timeout, number)?))
+        Ok(Arc::new(Endpoint::new(client, self.timeout, number)?))
     }
 
     /// The primary's name, once it is known.

@@ -5,8 +5,8 @@ use super::{
     super::{
         Store,
         connect_error::ConnectError,
+        connection_source::{ConnectionSource, unreachable},
         server_info::is_primary,
-        way::{Way, unreachable},
     },
     Address, Sentinels, View, ask,
 };
@@ -37,15 +37,15 @@ const MEET_SOON: Duration = Duration::from_secs(1);
 impl Store {
     /// Follows the primary wherever the Sentinels say that it is. Ends at once where there are none.
     pub(crate) async fn follow_primary(&self) {
-        let seeds = match &*self.lanes.home().backend.way() {
-            Way::Sentinels(sentinels) => sentinels.seeds.len(),
-            Way::Direct(_) => return,
+        let seeds = match &*self.lanes.home().backend.source() {
+            ConnectionSource::Sentinels(sentinels) => sentinels.seeds.len(),
+            ConnectionSource::Direct(_) => return,
         };
         let listen = join_all((0..seeds).map(|seed| self.listen_to(seed)));
         let look = async {
             loop {
                 sleep(LOOK_INTERVAL).await;
-                if let Some(sentinels) = self.lanes.home().backend.way().sentinels() {
+                if let Some(sentinels) = self.lanes.home().backend.source().sentinels() {
                     sentinels.look_at_replicas().await;
                 }
             }
@@ -58,9 +58,9 @@ impl Store {
         // What fails again and again is logged once.
         let mut logged = false;
         loop {
-            let way = self.lanes.home().backend.way();
-            let Some(sentinels) = way.sentinels() else { return };
-            let are_present = || Arc::ptr_eq(&way, &self.lanes.home().backend.way());
+            let source = self.lanes.home().backend.source();
+            let Some(sentinels) = source.sentinels() else { return };
+            let are_present = || Arc::ptr_eq(&source, &self.lanes.home().backend.source());
             let Some(error) = sentinels.listen(seed, &are_present, &mut logged).await else {
                 continue;
             };
@@ -68,7 +68,7 @@ impl Store {
                 let sentinel = super::address_of(&sentinels.seeds[seed]);
                 tracing::warn!(sentinel, %error, "a Sentinel is not heard");
             }
-            drop(way);
+            drop(source);
             sleep(RESUBSCRIBE_INTERVAL).await;
         }
     }

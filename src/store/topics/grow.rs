@@ -48,7 +48,7 @@ impl Store {
             // Only its partition knows.
             let there = self.topic_in_force(&topic.name).await?;
             settings.paused = there.paused;
-            return Ok(there.topic.word == topic.word);
+            return Ok(there.topic.version_tag == topic.version_tag);
         }
         Ok(true)
     }

@@ -200,10 +200,11 @@ impl Store {
     /// The same in the only partition.
     async fn set_paused_there(&self, only: &Partition, paused: bool) -> Result<(), CallError> {
         let pause = Command::script(&scripts::PAUSE_TOPIC, &[&only.keys.meta]);
-        let pause = pause.arg((&only.topic.word, paused)).confirmed().read(only, move |reply| {
-            reply.wake = !paused;
-            reply.expect("OK")
-        });
+        let pause =
+            pause.arg((&only.topic.version_tag, paused)).confirmed().read(only, move |reply| {
+                reply.wake = !paused;
+                reply.expect("OK")
+            });
         self.lanes.submit(pause).await
     }
 
@@ -312,7 +313,7 @@ const FORCE: u8 = 1;
 const LOOK: u8 = 3;
 
 fn close(partition: &Partition, how: u8) -> Request<Closed> {
-    let close = Command::on_more(&scripts::CLOSE_PARTITION, partition);
+    let close = Command::on_all_with_rare(&scripts::CLOSE_PARTITION, partition);
     let number = partition.topic.number.0;
     close.arg((number, how, DELETED_MARK_MS)).read(partition, read_closed)
 }

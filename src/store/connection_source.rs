@@ -1,5 +1,6 @@
-//! The way to Redis, as the files with the password and the certificates were last read. It is a [`Door`]: the pool of the
-//! lanes' connections, and the client of the others. Behind Sentinels the door is looked up for every connection, since the primary may have moved.
+//! Where connections to Redis come from, with the password and the certificates as they were last read: an [`Endpoint`] has the
+//! pool of the lanes' connections and the client of the others. Behind Sentinels it is looked up for every connection, since the
+//! primary may have moved.
 
 use super::{
     StoreOptions,
@@ -14,19 +15,19 @@ use dueq_base::tls::{Expiry, Trouble};
 use std::{error::Error, sync::Arc, time::Duration};
 use tokio::sync::watch;
 
-/// The way to the Redis that takes the writes.
-pub(super) enum Way {
+/// Leads to the Redis that takes the writes.
+pub(super) enum ConnectionSource {
     /// It has one address.
-    Direct(Arc<Door>),
+    Direct(Arc<Endpoint>),
     /// The Sentinels know where it is.
     Sentinels(Box<Sentinels>),
 }
 
-/// How many connections of a door may be opening at once.
+/// How many connections of an endpoint may be opening at once.
 const OPENING: usize = 64;
 
 /// One address of Redis.
-pub struct Door {
+pub struct Endpoint {
     pool: Pool<Opener>,
     /// For connections that are no part of the pool: the subscription.
     pub client: Client,
@@ -37,7 +38,7 @@ pub struct Door {
 /// How often the primary has moved; shared by all ways of an instance.
 pub(super) type Moves = Arc<watch::Sender<u64>>;
 
-impl Way {
+impl ConnectionSource {
     /// Reads the files; nothing is connected yet. With `sentinel`, the URLs are those of Sentinels even if nothing says so.
     /// Also returns when the client certificate ends, if there is one.
     pub fn new(
@@ -48,23 +49,23 @@ impl Way {
         let timeout = options.timeout;
         let found = sentinel.then_some(RedisMode::Sentinel);
         let (target, expiry) = options.redis.target(found)?;
-        let way = match target {
+        let source = match target {
             Target::Cluster(_) => return Err(ConnectError::Cluster),
-            Target::Redis(client) => Self::Direct(Arc::new(Door::new(client, timeout, 0)?)),
+            Target::Redis(client) => Self::Direct(Arc::new(Endpoint::new(client, timeout, 0)?)),
             Target::Sentinels(target) => {
                 Self::Sentinels(Box::new(Sentinels::new(target, timeout, moves.clone())))
             }
         };
-        Ok((way, expiry))
+        Ok((source, expiry))
     }
 
-    /// The way that these options mean: a single URL may be that of a Sentinel, which is asked.
+    /// The source that these options mean: a single URL may be that of a Sentinel, which is asked.
     pub async fn find(options: &StoreOptions) -> Result<Self, ConnectError> {
         let moves = Moves::default();
-        let (way, _) = Self::new(options, false, &moves)?;
-        match way.is_of_sentinel(options).await {
+        let (source, _) = Self::new(options, false, &moves)?;
+        match source.is_of_sentinel(options).await {
             true => Ok(Self::new(options, true, &moves)?.0),
-            false => Ok(way),
+            false => Ok(source),
         }
     }
 
@@ -81,18 +82,18 @@ impl Way {
     }
 
     /// Where the primary is.
-    pub async fn door(&self) -> Result<Arc<Door>, ConnectError> {
+    pub async fn endpoint(&self) -> Result<Arc<Endpoint>, ConnectError> {
         match self {
-            Self::Direct(door) => Ok(door.clone()),
-            Self::Sentinels(sentinels) => sentinels.door().await,
+            Self::Direct(endpoint) => Ok(endpoint.clone()),
+            Self::Sentinels(sentinels) => sentinels.endpoint().await,
         }
     }
 
     /// Where it was when it was last looked up.
-    pub fn known_door(&self) -> Option<Arc<Door>> {
+    pub fn known_endpoint(&self) -> Option<Arc<Endpoint>> {
         match self {
-            Self::Direct(door) => Some(door.clone()),
-            Self::Sentinels(sentinels) => sentinels.known_door(),
+            Self::Direct(endpoint) => Some(endpoint.clone()),
+            Self::Sentinels(sentinels) => sentinels.known_endpoint(),
         }
     }
 
@@ -101,11 +102,11 @@ impl Way {
         if let Self::Sentinels(sentinels) = self { Some(sentinels) } else { None }
     }
 
-    /// What is to be said of a door behind which no primary was found.
-    pub fn failed(&self, door: &Door, error: ConnectError) -> ConnectError {
+    /// What is to be said of a endpoint behind which no primary was found.
+    pub fn failed(&self, endpoint: &Endpoint, error: ConnectError) -> ConnectError {
         match self {
             Self::Direct(_) => error,
-            Self::Sentinels(sentinels) => sentinels.failed(door, error),
+            Self::Sentinels(sentinels) => sentinels.failed(endpoint, error),
         }
     }
 
@@ -127,8 +128,8 @@ impl Way {
     }
 }
 
-impl Door {
-    /// The door that this client goes through.
+impl Endpoint {
+    /// The endpoint that this client goes through.
     pub fn new(client: Client, limit: Duration, number: u64) -> Result<Self, ConnectError> {
         let opener = Opener { client: client.clone(), limit };
         let timeouts = Timeouts { wait: Some(limit), create: Some(limit), recycle: Some(limit) };
@@ -200,7 +201,7 @@ pub(super) fn reason(error: &(dyn Error + 'static)) -> String {
 mod tests {
     use super::{super::RedisArgs, *};
 
-    fn way(redis: RedisArgs) -> Way {
+    fn source(redis: RedisArgs) -> ConnectionSource {
         let (key_prefix, timeout) = (String::new(), Duration::from_secs(1));
         let options = StoreOptions {
             redis,
@@ -210,12 +211,12 @@ mod tests {
             replicas: Default::default(),
             upgrade: true,
         };
-        Way::new(&options, false, &Moves::default()).unwrap().0
+        ConnectionSource::new(&options, false, &Moves::default()).unwrap().0
     }
 
     #[test]
     fn a_way_leads_where_another_does_by_server_database_and_user() {
-        let at = |url: &str| way(RedisArgs::at(url.to_owned()));
+        let at = |url: &str| source(RedisArgs::at(url.to_owned()));
         let here = at("redis://u:old@localhost:1/2");
         assert!(here.leads_where(&at("redis://u:new@localhost:1/2")));
         for other in ["redis://u@localhost:2/2", "redis://u@localhost:1/1", "redis://localhost:1/2"]
@@ -227,8 +228,8 @@ mod tests {
     #[test]
     fn sentinels_lead_where_others_do_by_their_addresses_the_name_and_the_place() {
         let at = |urls: &str| RedisArgs::at(urls.to_owned());
-        let here = way(at("redis://:old@s1:1,redis://s2:2"));
-        assert!(here.leads_where(&way(at("redis://s2:2,redis://:new@s1:1"))));
+        let here = source(at("redis://:old@s1:1,redis://s2:2"));
+        assert!(here.leads_where(&source(at("redis://s2:2,redis://:new@s1:1"))));
         let same = || at("redis://s1:1,redis://s2:2");
         for other in [
             at("redis://s1:1"),
@@ -237,7 +238,7 @@ mod tests {
             RedisArgs { redis_db: Some(1), ..same() },
             RedisArgs { redis_user: Some("u".to_owned()), ..same() },
         ] {
-            assert!(!here.leads_where(&way(other.clone())), "{other:?}");
+            assert!(!here.leads_where(&source(other.clone())), "{other:?}");
         }
     }
 }
