@@ -87,7 +87,6 @@ use axum::{
 use bytes::Bytes;
 use glances::Glances;
 use guard::{Operation, Operations, RequestIds};
-use schedule_preview::PREVIEW;
 use scrape::Scrape;
 use serde::Serialize;
 use service::HealthCheck;
@@ -206,7 +205,6 @@ fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
         .routes(routes!(callback_hosts::resume_callback_host))
         .routes(routes!(schedule_list::list_schedules))
         .routes(routes!(schedule_preview::preview_schedule))
-        .route(PREVIEW, axum::routing::delete(schedules::delete_preview))
         .routes(routes!(
             schedules::get_schedule,
             schedules::put_schedule,
@@ -306,11 +304,6 @@ fn operations(document: &utoipa::openapi::OpenApi) -> Operations {
             if let Some(name) = operation.as_ref().and_then(|op| op.operation_id.clone()) {
                 let operation =
                     Operation { need: Need::of(&name), name: Box::leak(name.into_boxed_str()) };
-                if operation.name == "deleteSchedule" {
-                    // What has the name of this route is deleted there.
-                    let previews = operations.entry(PREVIEW.to_owned()).or_default();
-                    previews.insert(method.clone(), operation);
-                }
                 operations.entry(path.clone()).or_default().insert(method, operation);
             }
         }

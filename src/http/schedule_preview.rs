@@ -3,8 +3,6 @@
 use super::{prelude::*, schedule_fields::TimingFields};
 use std::iter::successors;
 
-/// The path, which no schedule can have for itself.
-pub const PREVIEW: &str = "/schedules/preview";
 /// Ticks of a preview, at most.
 const MAX_TICKS: u64 = 100;
 

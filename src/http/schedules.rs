@@ -215,16 +215,6 @@ pub async fn delete_schedule(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Deletes the schedule that an earlier version may have made under the name of the route of previews.
-pub async fn delete_preview(
-    state: State<AppState>,
-    caller: Caller,
-    query: NoQuery,
-) -> Result<StatusCode, Problem> {
-    let name = ScheduleName::parse("preview").map_err(|_| Error::Internal)?;
-    delete_schedule(state, SchedulePath(name), caller, query).await
-}
-
 /// Pause a schedule.
 ///
 /// The schedule stops ticking. Ticks that it misses meanwhile are not made up for.
