@@ -13,6 +13,7 @@ use super::{
     reply::{CallError, Fields, Reply},
     scripts::{self, Script},
 };
+use deadpool_redis::redis::Value;
 use dueq_model::{Millis, TopicName, error::Error};
 use futures_util::future::join_all;
 use std::{
@@ -109,9 +110,11 @@ impl Store {
         if let Err(error) = self.lanes.command(note).await {
             tracing::debug!(?error, "a hint was lost; the walk will find what it was about");
         }
-        // Some topics may have been deleted before this was noted.
+        // Some topics may have been deleted before this was noted, maybe by another instance.
         for partition in noted {
-            if self.registry.is_gone(&partition.topic).await {
+            let keys = &self.lanes.shared.keys;
+            let look = Command::new("HEXISTS").arg((&keys.registry, partition.topic.as_str()));
+            if matches!(self.lanes.command(look).await, Ok(Value::Int(0))) {
                 self.registry.forget_names(&[partition]).await;
             }
         }

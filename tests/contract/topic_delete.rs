@@ -289,3 +289,24 @@ async fn a_deleted_topic_leaves_nothing_in_any_partition() {
         assert!(all.iter().all(|point| point["published"] == 0), "{points}");
     }
 }
+
+#[tokio::test]
+async fn what_another_instance_does_in_a_topic_while_it_is_deleted_leaves_no_sweep_of_it() {
+    let redis = Redis::start().await;
+    let (here, there) = (Dueq::on(&redis).start().await, Dueq::on(&redis).start().await);
+    let (client, other) = (here.client(), there.client());
+    let topics: Vec<_> = (0..40).map(|_| topic("swept")).collect();
+    let ends = topics.iter().map(async |topic| {
+        client.new_topic(topic, json!({})).await;
+        // It is to be swept when the key is forgotten, in a day.
+        other.published(topic, json!({"payload": 1, "idempotency_key": "k"})).await;
+        client.delete_topic(topic, "?force=true").await.expect(204);
+    });
+    futures_util::future::join_all(ends).await;
+    eventually("an index without deleted topics", || async {
+        let index = ["ZRANGE", "dueq:{sweeps}:index", "0", "-1"];
+        let names: Vec<String> = redis.command(&index).await;
+        names.iter().all(|name| !name.starts_with("swept")).then_some(())
+    })
+    .await;
+}

@@ -237,6 +237,7 @@ def says_when_tonights_peak_is(world):
     view.page.click("tbody a:has-text('reminders')")
     view.see("in the next day", "peak")
     view.page.click("summary:has-text('Numbers')")
+    view.page.locator("[aria-label='What falls due, by an hour'] tbody tr").nth(23).wait_for()
     assert view.page.locator("[aria-label='What falls due, by an hour'] tbody tr").count() == 24
     assert view.clicks() <= 5, view.clicks()
     view.check()

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import TimeoutError
 
 from seed import Api
 
@@ -179,6 +180,11 @@ class View:
             self.page.evaluate("(place) => { location.hash = place }", place)
         else:
             self.page.goto(f"{self.server}/ui{place}")
+            # On a busy machine the browser's own start may leave a first page blank.
+            try:
+                self.page.wait_for_selector(wait, state=state, timeout=15_000)
+            except TimeoutError:
+                self.page.reload()
         self.page.wait_for_selector(wait, state=state)
         if still:
             self.settled()
