@@ -41,7 +41,7 @@ pub fn max_connections(wanted: usize, files: Option<u64>) -> usize {
 const MAX_HANDSHAKES: usize = 1024;
 
 /// mimalloc returns a thread's free pages to the system once they were free for a moment, but only looks for them at every
-/// 10,000th allocation above 1 KiB: an idle thread would keep what a burst of connections took (31 KiB each).
+/// 10,000th allocation above 1 KiB: an idle thread would keep what a burst of connections took (30 KiB each).
 const ALLOCATIONS: usize = 10_000;
 const ALLOCATION: usize = 2 * 1024;
 const GIVE_BACK_INTERVAL: Duration = Duration::from_secs(2);

@@ -228,12 +228,14 @@ pub async fn serve(
             Ok(response) => break response,
             Err(damaged) => grants = damaged,
         }
-        state.store.bury_damaged(&mut grants).await;
+        // Damage is rare: a poll that waits has no room for what comes then.
+        Box::pin(state.store.bury_damaged(&mut grants)).await;
         leased.0 = Ok(grants);
         if leased.0.as_ref().is_ok_and(|grants| grants.messages().is_empty()) {
             // One that was cut short waits no longer.
             let left = if leased.1 { Duration::ZERO } else { end - Deadline::now() };
-            let again = poll(state, caller, activity.as_ref(), topics, options, left).await;
+            let again = poll(state, caller, activity.as_ref(), topics, options, left);
+            let again = Box::pin(again).await;
             leased = (again.0, again.1 || leased.1);
         }
     };

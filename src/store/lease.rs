@@ -59,9 +59,10 @@ impl Store {
         while retry.next().await {
             let Some(topic) = self.registry.find(name).await? else { break };
             let outcome = match topic.counts_first() {
-                true => self.lease_limited(topic.clone(), options, waits, until).await?,
+                // Boxed, since every long poll would have room for them as long as it waits: 16 KB.
+                true => Box::pin(self.lease_limited(topic.clone(), options, waits, until)).await?,
                 false if topic.is_split() => {
-                    self.lease_split(topic.clone(), options, until).await?
+                    Box::pin(self.lease_split(topic.clone(), options, until)).await?
                 }
                 false => {
                     let first = Partition::first(topic.clone());
