@@ -1,4 +1,4 @@
-//! What every other part stands on: files, TLS, metrics, traces and background tasks.
+//! What all other parts use: files, TLS, metrics, traces and background tasks.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 

@@ -215,7 +215,6 @@ impl Field {
 }
 
 /// A number without a sign.
-/// A number without a sign.
 fn digits(text: &str) -> Option<u32> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
