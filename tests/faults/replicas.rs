@@ -224,6 +224,17 @@ async fn with_a_lagging_replica(replicas: &str, promoted: Promoted) -> (usize, u
     for number in 0..20 {
         all.push(client.published(name, json!({"payload": number})).await);
     }
+    // A majority may have confirmed without it, so it may not have even the topic yet.
+    let lagging = format!("port={},state=online,offset=", ground.servers[2].port());
+    eventually("all is in the replica that is to lag", || async {
+        let info: String = ground.servers[0].command(&["INFO", "replication"]).await;
+        let number = |before: &str| -> Option<u64> {
+            let text = info.split_once(before)?.1;
+            text[..text.find(|c: char| !c.is_ascii_digit())?].parse().ok()
+        };
+        (number(&lagging)? >= number("master_repl_offset:")?).then_some(())
+    })
+    .await;
     // What is sent to it while it is stopped would be there when it goes on.
     ground.servers[2].pause();
     let _: i64 = ground.servers[0].command(&["CLIENT", "KILL", "TYPE", "replica"]).await;
