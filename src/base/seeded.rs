@@ -3,8 +3,9 @@
 //! that it breaks. `DUEQ_SEEDED_BUG` names the enabled bug.
 //!
 //! Most bugs are patches of the Lua scripts. They live with the proof (`tests/proof/bugs`): `DUEQ_SEEDED_PATCH` names a
-//! file with a JSON list of `{"bug", "script", "find", "put"}`. Bugs that no script can have are lines of Rust at the place
-//! that they break: `if seeded::bug("its name")`.
+//! file with a JSON list of `{"bug", "script", "find", "put"}`. Others are settings, or changes that a proxy makes to
+//! Redis's answers. The few bugs that nothing outside can cause are lines of Rust at the place that they break:
+//! `if seeded::bug("its name")`.
 //!
 //! Without the feature [`bug`] is a constant `false`, and the bugs are not in the binary.
 
@@ -18,22 +19,6 @@ pub const fn bug(_: &str) -> bool {
 #[cfg(not(feature = "seeded-bugs"))]
 pub const fn patched(_script: &str, text: &'static str) -> &'static str {
     text
-}
-
-/// The local time, ms, on a machine whose clock is two seconds slow.
-pub fn local_clock() -> i64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_millis() as i64) - 2_000
-}
-
-/// Leaks memory or a file descriptor, if such a bug is enabled.
-pub fn keep() {
-    if bug("memory kept") {
-        std::mem::forget(vec![1_u8; 16 * 1024]);
-    }
-    if bug("descriptor kept") {
-        std::mem::forget(std::fs::File::open("/dev/null"));
-    }
 }
 
 #[cfg(feature = "seeded-bugs")]

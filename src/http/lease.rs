@@ -8,7 +8,6 @@ use axum::{
     body::Body,
     http::{HeaderValue, header},
 };
-use dueq_base::seeded;
 use dueq_model::{
     Content, DEFAULT_MAX_BYTES, MAX_MAX_BYTES, MAX_MESSAGES_LIMIT, MAX_TOPICS_LIMIT, MAX_WAIT_MS,
     MessageId, TOKEN_MAX_CHARS, TopicName, masked,
@@ -258,12 +257,7 @@ fn respond(
         Ok(()) => {}
         // What was granted goes back at once; the acks were done, which must be told.
         Err(_) if !acks.is_empty() => grants = Grants::default(),
-        Err(overloaded) => {
-            if seeded::bug("refused grants kept") {
-                grants.deliver();
-            }
-            return Err(overloaded);
-        }
+        Err(overloaded) => return Err(overloaded),
     }
     let now = store.now();
     let leased = grants.messages().iter().map(|it| leased_message(store, topic, it, now));

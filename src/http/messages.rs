@@ -3,7 +3,6 @@
 
 use super::{callbacks::CallbackRequest, message::Message, prelude::*};
 use axum::http::header;
-use dueq_base::seeded;
 use dueq_model::{Backoff, Callback, Content, OCTETS};
 use dueq_store::{MessageRef, MessageUpdate, Topic};
 
@@ -28,7 +27,6 @@ pub async fn get_message(
     caller: Caller,
     _: NoQuery,
 ) -> Result<Response, Problem> {
-    seeded::keep();
     let (topic, found) = state.store.get(&MessageRef::Id(id)).await?;
     Ok(json(&Message::whole(&topic, &found, sees_answers(&caller, &topic))))
 }

@@ -11,7 +11,6 @@ use super::{
     types::Call,
 };
 use deadpool_redis::redis::{Cmd, Value};
-use dueq_base::seeded;
 use dueq_model::{Epoch, LeaseClaims, MessageId, error::Error};
 
 /// An acknowledgement.
@@ -56,9 +55,6 @@ impl Op for Ack {
     }
 
     fn conflicts(&self) -> [Option<u64>; 2] {
-        if seeded::bug("tokens read first") {
-            return [None, None];
-        }
         [Some(self.id.hash()), None]
     }
 
@@ -86,10 +82,6 @@ impl Op for Ack {
                 Call::write(ack.call.as_ref(), command);
             }
         }
-    }
-
-    fn tells(_: &Self::Output) -> bool {
-        !seeded::bug("no fence on acks")
     }
 
     fn read(group: &[Self], reply: &mut Reply<'_>) -> Answers<Self::Output> {

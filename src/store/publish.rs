@@ -13,7 +13,6 @@ use super::{
 };
 use bytes::Bytes;
 use deadpool_redis::redis::Cmd;
-use dueq_base::seeded;
 use dueq_model::{Epoch, MessageId, State, TopicName, error::Error};
 use std::{collections::HashSet, sync::Arc, time::Instant};
 
@@ -88,7 +87,6 @@ impl Store {
                     return outcome;
                 }
                 Err(CallError::Stale) => self.registry.refresh(&partition).await?,
-                Err(CallError::Unknown) if seeded::bug("blind repeat") => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -311,9 +309,6 @@ impl Op for Publish {
         command.arg(&partition.topic.version_tag).arg(group.len()).arg(u8::from(large));
         for Self { id, due, .. } in group {
             match *due {
-                Due::After(delay) if seeded::bug("local clock") => {
-                    command.arg(format!("@{}", seeded::local_clock() + delay))
-                }
                 Due::After(delay) => command.arg(delay),
                 due => command.arg(due.to_script()),
             };

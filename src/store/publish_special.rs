@@ -11,7 +11,6 @@ use super::{
 };
 use bytes::Bytes;
 use deadpool_redis::redis::Cmd;
-use dueq_base::seeded;
 use dueq_model::{Backoff, Epoch, MessageId, Millis, State, TopicName, error::Error};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -73,9 +72,6 @@ impl Op for PublishSpecial {
 
     fn conflicts(&self) -> [Option<u64>; 2] {
         let MessageOptions { key, idempotency, .. } = &self.options;
-        if seeded::bug("keys read first") {
-            return [None, None];
-        }
         [
             key.as_ref().map(|key| hash(0, key.name.as_bytes())),
             idempotency.as_ref().map(|idempotency| hash(1, &idempotency.key)),

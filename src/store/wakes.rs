@@ -13,7 +13,6 @@ use deadpool_redis::redis::{
     RedisError,
     aio::{PubSubSink, PubSubStream},
 };
-use dueq_base::seeded;
 use dueq_model::{PartitionNumber, TopicName};
 use futures_util::StreamExt;
 use std::{
@@ -95,9 +94,6 @@ impl Store {
                         error = self.deafness(&node, &echoes) => error,
                         error = self.changed(&node) => error,
                     };
-                    if seeded::bug("wake-ups not restored") {
-                        return std::future::pending().await;
-                    }
                     drop(listening);
                     wakes(Wake::All);
                     error

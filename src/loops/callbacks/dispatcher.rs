@@ -10,7 +10,7 @@ use super::{
     slots::HostKey,
     trace::CallSpan,
 };
-use dueq_base::{seeded, traces::Traces};
+use dueq_base::traces::Traces;
 use dueq_model::{
     CallReport, Millis, SigningSecret, State, TopicName, derived, error::Error, format_instant,
     is_shared,
@@ -125,9 +125,7 @@ impl Dispatcher {
                 let held = (granted.id, granted.claims);
                 granted.lease_expires_at = self.store.extend_call(held, LEASE_MS).await?;
             }
-            if now - granted.claims.granted_at > RECHECK_AFTER_MS
-                && !seeded::bug("called as it was")
-            {
+            if now - granted.claims.granted_at > RECHECK_AFTER_MS {
                 let InForce { topic, paused } = self.store.topic_in_force(&context.topic).await?;
                 if topic.revision != context.revision {
                     let push = topic.settings.push.clone().ok_or(Error::TopicNotPushed)?;
@@ -281,9 +279,6 @@ impl Dispatcher {
             Verdict::Delivered => {
                 note("delivered", CallCounts { delivered: 1, ..CallCounts::default() });
                 self.retry(granted, || self.store.ack_call(granted, call.clone())).await;
-                if seeded::bug("called again") {
-                    self.call(context, granted, started_at).await;
-                }
                 return;
             }
             Verdict::Dead => (NackKind::Dead, None),

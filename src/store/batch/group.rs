@@ -12,10 +12,8 @@ use super::{
     request::{AnyRequest, Call, Caller, Came, Exchange, Job},
 };
 use deadpool_redis::redis::{Cmd, Value};
-use dueq_base::seeded;
 use dueq_model::Epoch;
 use std::{any::Any, collections::HashSet};
-use tokio::sync::oneshot;
 
 /// One request of an [`Op`].
 pub(super) struct OpRequest<O: Op> {
@@ -38,15 +36,7 @@ impl<O: Op> AnyRequest for OpRequest<O> {
     }
 
     fn is_abandoned(&self) -> bool {
-        self.caller.answer.as_ref().is_some_and(oneshot::Sender::is_closed)
-    }
-
-    fn refuse_and_keep(&mut self) {
-        if O::script().name == "publish"
-            && let Some(answer) = self.caller.answer.take()
-        {
-            let _ = answer.send(Err(CallError::Unavailable));
-        }
+        self.caller.answer.is_closed()
     }
 
     fn into_call(self: Box<Self>) -> Box<dyn Call> {
@@ -115,14 +105,11 @@ impl<O: Op> Call for Group<O> {
         exchange.node.backend.shared.metrics.observe_group(O::script().name, size);
         let read = |reply: &mut Reply<'_>| O::read(&ops, reply);
         let outcome = result.and_then(|value| exchange.read(&partition, value, read));
-        let mut answers: Vec<_> = match outcome {
+        let answers: Vec<_> = match outcome {
             Ok(answers) if answers.len() == size => answers,
             Ok(_) => (0..size).map(|_| Err(CallError::Internal)).collect(),
             Err(error) => (0..size).map(|_| Err(error)).collect(),
         };
-        if seeded::bug("answers swapped") {
-            answers.rotate_left(1);
-        }
         let replicas = exchange.replicas_for(partition.topic.confirm());
         let mut held = Vec::new();
         for ((op, caller), answer) in ops.into_iter().zip(callers).zip(answers) {

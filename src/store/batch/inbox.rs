@@ -9,7 +9,6 @@ use super::{
     Phase,
     request::{Job, PartitionId},
 };
-use dueq_base::seeded;
 use std::{
     collections::{HashMap, VecDeque},
     sync::{Mutex, MutexGuard},
@@ -281,10 +280,6 @@ impl Inbox {
                 jobs.iter().take_while(|job| job.came.since.elapsed() >= limit).count()
             };
             let (jobs, scans) = (late(&queue.jobs), late(&queue.scans));
-            if seeded::bug("sent after 503") {
-                queue.jobs.iter_mut().take(jobs).for_each(Job::refuse_and_keep);
-                return;
-            }
             let mut refused: Vec<_> = queue.jobs.drain(..jobs).collect();
             refused.extend(queue.scans.drain(..scans));
             refused

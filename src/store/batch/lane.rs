@@ -16,7 +16,6 @@ use super::{
     sending::{Answered, Lost, Texts, send},
 };
 use deadpool_redis::redis::Value;
-use dueq_base::seeded;
 use std::{
     future::pending,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -140,11 +139,9 @@ impl Lane {
                     if let Lost::Sent(cause) = lost {
                         tracing::debug!(cause, calls = calls.len(), "answers of Redis were lost");
                         node.backend.away(cause);
-                        let bug = seeded::bug("unavailable after it was sent");
-                        let error = if bug { CallError::Unavailable } else { CallError::Unknown };
                         for call in calls {
-                            node.count(error);
-                            hand_out(call, &mut exchange, Err(error));
+                            node.count(CallError::Unknown);
+                            hand_out(call, &mut exchange, Err(CallError::Unknown));
                         }
                     } else {
                         self.send_again(calls.into_iter().flat_map(|call| call.into_jobs()));
@@ -168,8 +165,7 @@ impl Lane {
                 match reply::code_of(&reply) {
                     Some("NOSCRIPT") if texts != Texts::All => unknown.push(call),
                     code => {
-                        leave |=
-                            code == Some("READONLY") && !seeded::bug("lanes stay at a replica");
+                        leave |= code == Some("READONLY");
                         match node.cluster.as_ref().and_then(|_| Redirect::of(&reply, node)) {
                             Some(redirect) => elsewhere.push((redirect, call)),
                             None => hand_out(call, &mut exchange, self.result(reply)),

@@ -38,7 +38,7 @@ impl<T: Send + 'static> Request<T> {
     /// One for `partition` that came at `since`.
     pub fn new<O: Op<Output = T>>(partition: &Partition, op: O, since: Instant) -> Self {
         let (answer, answered) = oneshot::channel();
-        let caller = Caller { came: Came { since, tries: 0 }, answer: Some(answer) };
+        let caller = Caller { came: Came { since, tries: 0 }, answer };
         Self { job: Job::of(OpRequest { op, partition: partition.clone(), caller }), answered }
     }
 
@@ -110,11 +110,6 @@ impl Job {
     /// Answers a request that was never sent.
     pub fn refuse(self) {
         self.request.into_call().refuse();
-    }
-
-    /// A seeded bug: a publish is answered that nothing was sent, and goes on waiting to be sent.
-    pub fn refuse_and_keep(&mut self) {
-        self.request.refuse_and_keep();
     }
 }
 
@@ -213,7 +208,6 @@ pub trait AnyRequest: Any + Send + Sync {
     fn slot(&self) -> Option<Slot>;
     fn set_came(&mut self, came: Came);
     fn is_abandoned(&self) -> bool;
-    fn refuse_and_keep(&mut self) {}
     /// A call for this request, which others may join.
     fn into_call(self: Box<Self>) -> Box<dyn Call>;
 }
@@ -272,15 +266,12 @@ impl Call for Asking {
 /// Who made a request.
 pub(super) struct Caller<T> {
     pub came: Came,
-    /// `None` once it was answered by a seeded bug.
-    pub answer: Option<oneshot::Sender<Result<T, CallError>>>,
+    pub answer: oneshot::Sender<Result<T, CallError>>,
 }
 
 impl<T> Caller<T> {
     pub fn answer(self, answer: Result<T, CallError>) {
-        if let Some(caller) = self.answer {
-            // A caller that is gone drops the answer, which knows what to do then (see `Grants`).
-            let _ = caller.send(answer);
-        }
+        // A caller that is gone drops the answer, which knows what to do then (see `Grants`).
+        let _ = self.answer.send(answer);
     }
 }

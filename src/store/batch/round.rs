@@ -3,13 +3,12 @@
 use super::{
     super::{
         reply::{self, word},
-        server_info::{connected_replicas, epoch_of, is_of_replica},
+        server_info::{epoch_of, is_of_replica},
     },
     node::Node,
     request::Call,
 };
 use deadpool_redis::redis::{Cmd, Pipeline, Value};
-use dueq_base::seeded;
 use dueq_model::Epoch;
 use std::sync::Arc;
 
@@ -25,20 +24,15 @@ pub(super) struct Round {
 impl Round {
     /// Adds its three commands to a pipeline: `write` has the key.
     pub fn ask(pipeline: &mut Pipeline, mut write: Cmd, key: &str, wanted: usize, wait_ms: u64) {
-        if seeded::bug("fence refused") {
-            // A full server refuses it before it runs, and WAIT then waits for what this connection wrote before.
-            pipeline.cmd("HSET").arg(key).arg("").arg("");
-        } else {
-            write.arg(1).arg(key);
-            pipeline.add_command(write);
-        }
+        write.arg(1).arg(key);
+        pipeline.add_command(write);
         pipeline.cmd("WAIT").arg(wanted).arg(wait_ms);
         pipeline.cmd("INFO").arg("replication");
     }
 
     /// Reads their answers. Errors: whether the connection must not be used again.
     pub fn read([written, replicas, info]: &[Value; 3]) -> Result<Self, bool> {
-        if word(written) != Some("OK") && !seeded::bug("fence refused") {
+        if word(written) != Some("OK") {
             return Err(reply::code_of(written) == Some("READONLY"));
         }
         let info = word(info).ok_or(true)?;
@@ -48,11 +42,7 @@ impl Round {
         }
         // Where WAIT is refused, `warnings` in readyz says so.
         let Value::Int(replicas) = *replicas else { return Err(true) };
-        let mut replicas = replicas.max(0) as usize;
-        if seeded::bug("replicas connected") && replicas >= connected_replicas(info) {
-            replicas = usize::MAX;
-        }
-        Ok(Self { epoch, replicas })
+        Ok(Self { epoch, replicas: replicas.max(0) as usize })
     }
 }
 

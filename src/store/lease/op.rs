@@ -2,7 +2,7 @@
 
 use super::{FOREVER, LeaseOutcome};
 use crate::{
-    batch::{Answers, Command, GROUP_MESSAGES, Op},
+    batch::{Answers, GROUP_MESSAGES, Op},
     grants::{Damaged, Granted, Grants, LeaseOptions},
     message::decode,
     partition::Partition,
@@ -11,7 +11,6 @@ use crate::{
     scripts::{self, Script},
 };
 use deadpool_redis::redis::Cmd;
-use dueq_base::seeded;
 use dueq_model::{Epoch, LeaseClaims, MessageId, Millis};
 use std::sync::{Weak, atomic::Ordering};
 
@@ -119,9 +118,6 @@ impl Op for Lease {
             }
             if !messages.is_empty() {
                 first_end = first_end.into_iter().chain([lease_ends]).min();
-            }
-            if seeded::bug("pop before record") {
-                record_late(&messages, registry, partition);
             }
             granted += messages.len() as u64;
             last_due = messages.last().map_or(last_due, |message: &Granted| message.due_at);
@@ -236,20 +232,6 @@ impl Found {
             lease_expires_at: lease_ends,
         })))
     }
-}
-
-/// A seeded bug: what the script took is noted as leased by a command of its own.
-fn record_late(messages: &[Granted], registry: &Weak<Registry>, partition: &Partition) {
-    let (Some(registry), Some(first)) = (registry.upgrade(), messages.first()) else { return };
-    let script = "local number = redis.call('HGET', KEYS[2], ARGV[1]) % 2048
-        for i = 2, #ARGV, 2 do redis.call('ZADD', KEYS[1], ARGV[i] * 2048 + number, ARGV[i + 1]) end";
-    let epoch = format!("epoch:{}", first.claims.epoch);
-    let add = Command::new("EVAL").arg((script, 2, &partition.keys.unack, &partition.keys.meta));
-    let mut add = add.arg(epoch);
-    for message in messages {
-        add = add.arg((message.lease_expires_at, &message.id.member()[..]));
-    }
-    tokio::spawn(async move { registry.lanes.command(add).await });
 }
 
 impl Topic {

@@ -13,7 +13,6 @@ use super::{
     create::refused,
 };
 use deadpool_redis::redis::Value;
-use dueq_base::seeded;
 use dueq_model::{
     Millis, OnFull, PartitionNumber, Retention, TopicName, TopicNumber, TopicSettings, error::Error,
 };
@@ -255,7 +254,6 @@ fn opening_call(partition: &Partition) -> Command {
 /// Is a topic deleted once this partition is closed?
 fn decides(partition: &Partition) -> bool {
     partition.route.partition == PartitionNumber::default()
-        || seeded::bug("one partition's mark believed")
 }
 
 /// What the registry has lost, as a partition says that knows it, and whether the topic is paused: that may be lost too.
