@@ -3,10 +3,10 @@
 //!
 //! # A publish
 //!
-//! 1. `http/server.rs` accepts the connection. `http/mod.rs` lists the routes and wraps them in `http/guard.rs`, which gives
-//!    the request its id and asks `http/access.rs` whether it may pass.
-//! 2. `http/publish.rs` is the handler. `http/path.rs` takes the topic and `http/extract.rs` the body, which
-//!    `http/budget.rs` reads within bounds. `http/message_fields.rs` declares the fields with `request!`
+//! 1. `http/server/mod.rs` accepts the connection. `http/mod.rs` lists the routes and wraps them in `http/guard/mod.rs`, which gives
+//!    the request its id and asks `http/access/mod.rs` whether it may pass.
+//! 2. `http/publish.rs` is the handler. `http/request/path.rs` takes the topic and `http/request/extract.rs` the body, which
+//!    `http/server/budget.rs` reads within bounds. `http/message_fields.rs` declares the fields with `request!`
 //!    (`http/input/mod.rs`); `http/input/fields.rs` reads them and lists what is wrong.
 //! 3. `store/publish.rs`, `Store::publish`: finds or creates the topic (`store/registry.rs`, a cache of Redis's registry),
 //!    chooses its partition (`store/partition.rs`), gives it its id (`store/ids.rs`) and submits it. A script that answers `STALE` did nothing: the registry is
@@ -17,8 +17,8 @@
 //!    pipeline.
 //! 5. The `Op` in `store/publish.rs` writes the arguments of `migrations-lua/scripts/publish.lua` for a whole group, and
 //!    reads its reply (`store/reply.rs`). The script wakes waiting consumers itself (`includes/waiting.lua`).
-//! 6. Back in `http/publish.rs`, the message becomes JSON: declared with `answer!` (`http/answer.rs`), written by `json` in
-//!    `http/mod.rs`. An error gets its status in `http/problem.rs`, and its body in `http/guard.rs`.
+//! 6. Back in `http/publish.rs`, the message becomes JSON: declared with `answer!` (`http/openapi/answer.rs`), written by `json` in
+//!    `http/mod.rs`. An error gets its status in `http/problem/mod.rs`, and its body in `http/guard/mod.rs`.
 //!
 //! # A lease with a long poll
 //!
@@ -34,8 +34,8 @@
 //! 6. `store/lease.rs`: `Store::lease` is the first ask, `Store::lease_waiting` the task's, with one `Op` for both
 //!    (`store/lease/op.rs`, `migrations-lua/scripts/lease.lua`). In a topic of several partitions, `store/lease/split.rs` says
 //!    which of them to ask. They go through the same lanes. `store/grants.rs` holds what was leased.
-//! 7. `http/lease.rs` writes the messages with their tokens (`model/token.rs`). If the client is gone (`http/stream.rs`,
-//!    `http/departure.rs`), `store/grants.rs` gives the messages back by a nack (`store/nack.rs`).
+//! 7. `http/lease.rs` writes the messages with their tokens (`model/token.rs`). If the client is gone (`http/server/stream.rs`,
+//!    `http/server/departure.rs`), `store/grants.rs` gives the messages back by a nack (`store/nack.rs`).
 //!
 //! # A callback
 //!

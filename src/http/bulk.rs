@@ -1,6 +1,6 @@
 //! purgeTopic, redriveTopic, runTopic: what is done to many messages of a topic, to all of them or to those that a query finds.
 
-use super::{cursor::BulkCursor, prelude::*};
+use super::{prelude::*, request::cursor::BulkCursor};
 use dueq_model::{
     DEFAULT_REDRIVE, MAX_REDRIVE, MessageQuery, Millis, State as MessageState, TopicName,
 };

@@ -1,6 +1,8 @@
 //! Callbacks: where dueq sends a message in place of its topic's URL; and scheduleCallback, a message of dueq's own topic
 //! `_callbacks`, for whoever only wants a URL to be called later.
 
+pub(crate) mod hosts;
+
 use super::{
     prelude::*,
     publish::{PublishedMessage, publish},

@@ -3,79 +3,50 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod access;
-mod activity;
-mod answer;
 mod args;
 pub mod as_code;
 mod backoff;
-mod budget;
 mod bulk;
 mod by_ids;
-mod callback_hosts;
 mod callbacks;
-mod connections;
-mod cursor;
-mod departure;
 mod describe;
-mod docs;
-mod etag;
-mod extract;
 mod fingerprint;
 #[cfg(test)]
 mod fuzz;
-mod glances;
-mod groups;
 mod guard;
 mod guide;
-mod handshake;
-mod heads;
-mod history;
-mod hold;
 mod input;
-mod instances;
-mod keys;
 mod lease;
+mod leases;
 mod message;
 mod message_fields;
 mod messages;
 pub mod openapi;
-mod path;
+mod pages;
 mod prelude;
 mod problem;
-mod proxies;
-mod public_url;
 mod publish;
-mod push_secret;
 mod push_settings;
+mod request;
 mod schedule_fields;
-mod schedule_list;
-mod schedule_preview;
 mod schedules;
-mod scrape;
-mod search;
 pub mod server;
 mod service;
-mod session;
 mod sqs;
-mod stream;
-mod topic_actions;
 mod topic_config;
 mod topic_settings;
 mod topics;
-mod trace;
-mod ui;
 
 pub use args::HttpArgs;
-pub use budget::Budget;
-pub use connections::max_connections;
 use dueq_base::{metrics::Metrics, traces::Traces};
 use dueq_longpoll::LongPolls;
 use dueq_model::{AddressGuard, SigningSecret};
 use dueq_store::Store;
-pub use handshake::Handshakes;
+pub use guard::public_url::PublicUrl;
 pub use message::dead_letter;
-pub use proxies::TrustedProxies;
-pub use public_url::PublicUrl;
+pub use server::{
+    budget::Budget, connections::max_connections, handshake::Handshakes, proxies::TrustedProxies,
+};
 
 use access::{Access, Need};
 use axum::{
@@ -85,11 +56,9 @@ use axum::{
     middleware,
 };
 use bytes::Bytes;
-use glances::Glances;
-use guard::{Operation, Operations, RequestIds};
-use scrape::Scrape;
+use guard::{Operation, Operations, RequestIds, glances::Glances};
 use serde::Serialize;
-use service::HealthCheck;
+use service::{HealthCheck, scrape::Scrape};
 use std::{ops::Deref, sync::Arc};
 use tokio::sync::watch;
 use tower_http::catch_panic::CatchPanicLayer;
@@ -109,7 +78,7 @@ pub struct Inner {
     metrics: Arc<Metrics>,
     max_body_bytes: usize,
     budget: Arc<Budget>,
-    searches: search::Searches,
+    searches: messages::search::Searches,
     stopping: watch::Receiver<bool>,
     redis_health: HealthCheck,
     glances: Glances,
@@ -159,7 +128,7 @@ impl Deref for AppState {
 /// The routes in order of use, which is the order of the document and its page.
 fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
     let routes = OpenApiRouter::with_openapi(openapi::Document::openapi())
-        .routes(routes!(publish::publish_message, search::list_messages))
+        .routes(routes!(publish::publish_message, messages::search::list_messages))
         .routes(routes!(publish::publish_raw))
         .routes(routes!(publish::publish_batch))
         .routes(routes!(callbacks::schedule_callback))
@@ -172,13 +141,13 @@ fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
             messages::delete_message_by_key
         ))
         .routes(routes!(lease::lease_messages))
-        .routes(routes!(hold::ack_message))
-        .routes(routes!(hold::nack_message))
-        .routes(routes!(hold::extend_lease))
+        .routes(routes!(leases::hold::ack_message))
+        .routes(routes!(leases::hold::nack_message))
+        .routes(routes!(leases::hold::extend_lease))
         .routes(routes!(lease::lease_from_topics))
-        .routes(routes!(hold::ack_batch))
-        .routes(routes!(hold::nack_batch))
-        .routes(routes!(hold::extend_batch))
+        .routes(routes!(leases::hold::ack_batch))
+        .routes(routes!(leases::hold::nack_batch))
+        .routes(routes!(leases::hold::extend_batch))
         .routes(routes!(by_ids::redrive_batch))
         .routes(routes!(by_ids::delete_batch))
         .routes(routes!(by_ids::run_batch))
@@ -189,22 +158,22 @@ fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
             topic_config::update_topic,
             topics::delete_topic
         ))
-        .routes(routes!(topic_actions::pause_topic))
-        .routes(routes!(topic_actions::resume_topic))
+        .routes(routes!(topics::actions::pause_topic))
+        .routes(routes!(topics::actions::resume_topic))
         .routes(routes!(bulk::purge_topic))
         .routes(routes!(bulk::redrive_topic))
         .routes(routes!(bulk::run_topic))
-        .routes(routes!(search::list_dead_reasons))
-        .routes(routes!(topic_actions::forecast_topic))
-        .routes(routes!(history::get_topic_history))
-        .routes(routes!(groups::list_groups))
-        .routes(routes!(groups::get_group))
-        .routes(routes!(push_secret::get_push_secret))
-        .routes(routes!(callback_hosts::list_callback_hosts))
-        .routes(routes!(callback_hosts::pause_callback_host))
-        .routes(routes!(callback_hosts::resume_callback_host))
-        .routes(routes!(schedule_list::list_schedules))
-        .routes(routes!(schedule_preview::preview_schedule))
+        .routes(routes!(messages::search::list_dead_reasons))
+        .routes(routes!(topics::actions::forecast_topic))
+        .routes(routes!(topics::history::get_topic_history))
+        .routes(routes!(topics::groups::list_groups))
+        .routes(routes!(topics::groups::get_group))
+        .routes(routes!(topics::push_secret::get_push_secret))
+        .routes(routes!(callbacks::hosts::list_callback_hosts))
+        .routes(routes!(callbacks::hosts::pause_callback_host))
+        .routes(routes!(callbacks::hosts::resume_callback_host))
+        .routes(routes!(schedules::list::list_schedules))
+        .routes(routes!(schedules::preview::preview_schedule))
         .routes(routes!(
             schedules::get_schedule,
             schedules::put_schedule,
@@ -213,9 +182,13 @@ fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
         .routes(routes!(schedules::pause_schedule))
         .routes(routes!(schedules::resume_schedule))
         .routes(routes!(schedules::trigger_schedule))
-        .routes(routes!(session::create_session, session::get_session, session::delete_session))
-        .routes(routes!(instances::list_instances))
-        .routes(routes!(keys::list_keys))
+        .routes(routes!(
+            access::log_in::create_session,
+            access::log_in::get_session,
+            access::log_in::delete_session
+        ))
+        .routes(routes!(service::instances::list_instances))
+        .routes(routes!(access::list::list_keys))
         .routes(routes!(service::get_health))
         .routes(routes!(service::get_readiness))
         .routes(routes!(service::get_metrics))
@@ -261,7 +234,7 @@ pub fn router(
         // A body that could never fit the budget is refused as too large.
         max_body_bytes: body.min(budget.largest()),
         budget,
-        searches: search::Searches::default(),
+        searches: messages::search::Searches::default(),
         stopping,
         redis_health: HealthCheck::default(),
         glances: Glances::default(),
@@ -279,9 +252,9 @@ pub fn router(
         signing,
     }));
     Ok(routes
-        .merge(docs::routes())
+        .merge(pages::docs::routes())
         .merge(guide::routes())
-        .merge(ui::routes())
+        .merge(pages::ui::routes())
         .merge(sqs::routes())
         .fallback(sqs::serve_elsewhere)
         .layer(CatchPanicLayer::new())

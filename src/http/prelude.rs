@@ -3,16 +3,18 @@
 pub(super) use super::{
     AppState,
     access::{Caller, Verb},
-    answer::answer,
     backoff::BackoffRequest,
-    cursor::{Cursor, open_cursor},
-    extract::*,
+    guard::trace::Trace,
     input::*,
     json,
     message_fields::*,
-    path::*,
+    openapi::answer::answer,
     problem::*,
-    trace::Trace,
+    request::{
+        cursor::{Cursor, open_cursor},
+        extract::*,
+        path::*,
+    },
 };
 pub(super) use axum::{
     extract::State,

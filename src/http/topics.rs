@@ -1,6 +1,13 @@
 //! getTopic, deleteTopic and listTopics.
 
-use super::{cursor::TopicsCursor, messages::DeleteParams, prelude::*, topic_config::TopicConfig};
+pub(crate) mod actions;
+pub(crate) mod groups;
+pub(crate) mod history;
+pub(crate) mod push_secret;
+
+use super::{
+    messages::DeleteParams, prelude::*, request::cursor::TopicsCursor, topic_config::TopicConfig,
+};
 use axum::http::header;
 use dueq_model::{DEFAULT_PAGE, TopicName};
 use dueq_store::{Store, TOTALS, TopicSnapshot};

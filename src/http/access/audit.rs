@@ -10,7 +10,7 @@ pub use facts::Facts;
 use super::{Need, Verb, caller::Caller};
 use crate::{
     problem::ProblemBody,
-    proxies::{Claims, peer_of},
+    server::proxies::{Claims, peer_of},
 };
 use axum::{
     extract::Request,

@@ -2,8 +2,8 @@
 //! ends, sealed with a secret that all instances share. So any instance takes it, a script cannot read it, and it ends with
 //! the key. It counts only with the header `dueq-ui: 1`, which a foreign page cannot send, and only from this origin.
 
-use super::super::ui;
 use super::{hosts::SEC_FETCH_SITE, key_file::Digest};
+use crate::pages::ui;
 use axum::http::{HeaderMap, HeaderValue, header};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use dueq_model::Millis;

@@ -2,10 +2,12 @@
 
 use super::{Known, by_the_book, object};
 use crate::{
-    budget::Budget,
-    cursor::{MAX_CURSOR, MessagesCursor, SchedulesCursor, TopicsCursor},
-    extract::{IfMatch, Payload},
     input::MediaType,
+    request::{
+        cursor::{MAX_CURSOR, MessagesCursor, SchedulesCursor, TopicsCursor},
+        extract::{IfMatch, Payload},
+    },
+    server::budget::Budget,
 };
 use axum::http::{HeaderMap, HeaderValue, header};
 use dueq_model::fuzz::{cases, number, spoilt, spoilt_text, text};

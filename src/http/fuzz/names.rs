@@ -1,6 +1,6 @@
 //! Whatever name the document allows in a path is a name that dueq takes.
 
-use crate::path::{SchedulePath, TopicPath};
+use crate::request::path::{SchedulePath, TopicPath};
 use dueq_model::fuzz::cases;
 use dueq_model::{ScheduleName, TopicName};
 use proptest::{prelude::*, string::string_regex};

@@ -8,13 +8,12 @@ use crate::{
     bulk::{PurgeRequest, RunRequest},
     callbacks::ScheduleCallbackRequest,
     fingerprint::fingerprint,
-    hold::NackFields,
     input::{Batch, Fields, Flat, LeaseMs, MediaType, request},
     lease::{LeaseAck, LeaseFromTopicsRequest},
+    leases::hold::NackFields,
     message_fields::take_idempotency_header,
-    messages::UpdateMessageRequest,
+    messages::{UpdateMessageRequest, search::ListMessagesParams},
     publish::{PublishBatchRequest, PublishRawParams, PublishRequest},
-    search::ListMessagesParams,
 };
 use axum::http::{HeaderMap, HeaderValue};
 use bytes::Bytes;

@@ -1,7 +1,10 @@
 //! The long poll of a consumer, and the answer with what it got: the part that SQS's clients share.
 
 use super::{
-    super::{activity::Activity, budget::Hold, prelude::*},
+    super::{
+        prelude::*,
+        server::{activity::Activity, budget::Hold},
+    },
     body::GrantsBody,
 };
 use axum::body::Body;

@@ -20,10 +20,9 @@ pub(super) use fault::finish;
 use super::{
     AppState,
     access::{Caller, Need, Verb},
-    activity::Activity,
-    extract::Payload,
-    guard::Operation,
-    trace::Trace,
+    guard::{Operation, trace::Trace},
+    request::extract::Payload,
+    server::activity::Activity,
 };
 use axum::{
     Router,

@@ -1,7 +1,7 @@
 //! Queues: created, found, listed, changed, purged and deleted.
 
 use super::{
-    super::{access::Verb, cursor::TopicsCursor, topics::readable},
+    super::{access::Verb, request::cursor::TopicsCursor, topics::readable},
     Call, Queue, answer,
     attributes::{Attributes, Changes, MAX_KEPT},
     done,

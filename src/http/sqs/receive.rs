@@ -2,9 +2,9 @@
 
 use super::{
     super::{
-        budget::Hold,
         input::json::Items,
         lease::{holding, poll},
+        server::budget::Hold,
     },
     Call, JSON, Queue,
     content::{AttributeValue, attributes_of, md5_of, md5_of_attributes, text_of},

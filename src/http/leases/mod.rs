@@ -1,0 +1,3 @@
+//! Leases: how consumers keep, end and prolong what they hold.
+
+pub(crate) mod hold;

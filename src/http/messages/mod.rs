@@ -1,0 +1,298 @@
+//! What is done with one message, by its id or by its key: getMessage, getMessagePayload, updateMessage, deleteMessage,
+//! redriveMessage.
+
+pub(crate) mod search;
+
+use crate::{callbacks::CallbackRequest, message::Message, prelude::*};
+use axum::http::header;
+use dueq_model::{Backoff, Callback, Content, OCTETS};
+use dueq_store::{MessageRef, MessageUpdate, Topic};
+
+request! {
+    /// Query parameters of routes that delete.
+    pub struct DeleteParams {
+        /// Also delete a leased message, or a topic with messages.
+        pub force: bool = false,
+    }
+}
+
+/// Get a message.
+///
+/// Returns the message in any state, with its payload and its last 20 events.
+#[utoipa::path(
+    get, path = "/messages/{id}", tag = "messages", params(IdPath),
+    responses((status = 200, description = "The message", body = Message), MessageProblems, RedisProblems),
+)]
+pub async fn get_message(
+    State(state): State<AppState>,
+    IdPath(id): IdPath,
+    caller: Caller,
+    _: NoQuery,
+) -> Result<Response, Problem> {
+    let (topic, found) = state.store.get(&MessageRef::Id(id)).await?;
+    Ok(json(&Message::whole(&topic, &found, sees_answers(&caller, &topic))))
+}
+
+/// Get a message's payload.
+///
+/// The bytes as they were published, in any state, as a file to download: a browser shows nothing of it and runs nothing in it.
+/// A program that parses `payload` from JSON may change numbers and names; this is exact.
+#[utoipa::path(
+    get, path = "/messages/{id}/payload", tag = "messages", params(IdPath),
+    responses(
+        (status = 200, description = "The payload", body = crate::openapi::Octets,
+            content_type = "application/octet-stream"),
+        MessageProblems, RedisProblems,
+    ),
+)]
+pub async fn get_message_payload(
+    State(state): State<AppState>,
+    IdPath(id): IdPath,
+    _: NoQuery,
+) -> Result<Response, Problem> {
+    let (_, found) = state.store.get(&MessageRef::Id(id)).await?;
+    let content = found.body.ok_or(Error::Internal)?.content;
+    let extension = if let Content::Json(_) = &content { "json" } else { "bin" };
+    let headers = [
+        (header::CONTENT_TYPE, OCTETS),
+        (header::CONTENT_DISPOSITION, &format!("attachment; filename=\"{id}.{extension}\"")),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox"),
+        (header::CACHE_CONTROL, "no-store"),
+    ];
+    Ok((headers, content.payload().clone()).into_response())
+}
+
+/// Delete a message.
+///
+/// Works in any state except leased. A leased message belongs to its holder until the lease ends, unless `force` is
+/// true.
+#[utoipa::path(
+    delete, path = "/messages/{id}", tag = "messages", params(IdPath, DeleteParams),
+    responses(
+        (status = 204, description = "The message is deleted or acknowledged"),
+        MessageProblems, DeleteProblems, RedisProblems,
+    ),
+)]
+pub async fn delete_message(
+    State(state): State<AppState>,
+    IdPath(id): IdPath,
+    Query(DeleteParams { force }): Query<DeleteParams>,
+) -> Result<StatusCode, Problem> {
+    state.store.delete(&MessageRef::Id(id), force).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Redrive a dead message.
+///
+/// The message is ready at once, with as many attempts as a new one. Its attempt numbers continue. In a topic that holds
+/// `max_messages` it stays dead.
+#[utoipa::path(
+    post, path = "/messages/{id}/redrive", tag = "messages", params(IdPath),
+    responses(
+        (status = 200, description = "The message", body = Message),
+        MessageProblems, RedriveProblems, RedisProblems,
+    ),
+)]
+pub async fn redrive_message(
+    State(state): State<AppState>,
+    IdPath(id): IdPath,
+    caller: Caller,
+    _: OptionalJsonBody<Nothing>,
+) -> Result<Response, Problem> {
+    let (topic, found) = state.store.redrive_message(id).await?;
+    Ok(json(&Message::whole(&topic, &found, sees_answers(&caller, &topic))))
+}
+
+/// Get the live message with a key.
+///
+/// Like `getMessage`, for the delayed, ready or leased message with this key in the topic.
+#[utoipa::path(
+    get, path = "/topics/{topic}/keys/{key}", tag = "messages", params(KeyPath),
+    responses((status = 200, description = "The message", body = Message), KeyProblems, RedisProblems),
+)]
+pub async fn get_message_by_key(
+    State(state): State<AppState>,
+    KeyPath(which): KeyPath,
+    caller: Caller,
+    _: NoQuery,
+) -> Result<Response, Problem> {
+    let (topic, found) = state.store.get(&which).await?;
+    Ok(json(&Message::whole(&topic, &found, sees_answers(&caller, &topic))))
+}
+
+/// Change the live message with a key.
+///
+/// Like `updateMessage`, for the delayed or ready message with this key in the topic.
+#[utoipa::path(
+    patch, path = "/topics/{topic}/keys/{key}", tag = "messages", params(KeyPath),
+    request_body(content = UpdateMessageRequest, description = "The changes"),
+    responses(
+        (status = 200, description = "The changed message", body = Message),
+        KeyProblems, UpdateProblems, RedisProblems,
+    ),
+)]
+pub async fn update_message_by_key(
+    State(state): State<AppState>,
+    KeyPath(which): KeyPath,
+    caller: Caller,
+    JsonBody(request, _): JsonBody<UpdateMessageRequest>,
+) -> Result<Response, Problem> {
+    update(&state, &caller, which, request).await
+}
+
+/// Delete the live message with a key.
+///
+/// Like `deleteMessage`, for the delayed, ready or leased message with this key in the topic.
+#[utoipa::path(
+    delete, path = "/topics/{topic}/keys/{key}", tag = "messages", params(KeyPath, DeleteParams),
+    responses(
+        (status = 204, description = "The message is deleted or acknowledged"),
+        KeyProblems, DeleteProblems, RedisProblems,
+    ),
+)]
+pub async fn delete_message_by_key(
+    State(state): State<AppState>,
+    KeyPath(which): KeyPath,
+    Query(DeleteParams { force }): Query<DeleteParams>,
+) -> Result<StatusCode, Problem> {
+    state.store.delete(&which, force).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+request! {
+    /// The changes to a message. Absent fields stay. At most one of `payload` and `payload_base64`, and at most one of
+    /// `delay_ms` and `deliver_at`. Headers replace all existing ones. Null resets `ttl_ms`, `max_attempts`, `backoff`
+    /// and `callback` to the topic's.
+    #[example = json!({"delay_ms": 0, "priority": 9})]
+    pub struct UpdateMessageRequest {
+        pub content: Changes<ContentFields>,
+        pub due: Changes<DueFields>,
+        pub policy: Changes<PolicyFields>,
+        /// Where dueq sends the message. Only in a pushed topic. A new origin needs the values of the message's secret
+        /// headers again.
+        pub callback: Resettable<CallbackRequest>,
+    }
+    check(fields) {
+        if matches!(callback, None | Some(Resettable(Some(Some(_))))) {
+            let headers = content.as_ref().and_then(|content| content.headers.as_ref());
+            refuse_own_headers(fields, headers, "");
+        }
+    }
+}
+
+impl UpdateMessageRequest {
+    pub fn into_update(self) -> MessageUpdate {
+        let (mut content, policy) = (self.content.0, self.policy.0);
+        MessageUpdate {
+            due: self.due.due(),
+            priority: policy.priority.map(|priority| priority.get() as u8),
+            content: content.take_content(),
+            headers: content.headers.map(|headers| headers.0),
+            callback: self.callback.map(Callback::from),
+            ttl_ms: policy.life.0.ttl_ms.map(DurationMs::millis),
+            max_attempts: policy.life.0.max_attempts.map(|attempts| attempts.get() as u16),
+            backoff: content.backoff.map(Backoff::from),
+            by: String::new(),
+        }
+    }
+}
+
+/// Change a message.
+///
+/// Changes a delayed or ready message in place: its due time, priority or content. It keeps its id. A dead message
+/// takes everything except a due time, for its redrive.
+#[utoipa::path(
+    patch, path = "/messages/{id}", tag = "messages", params(IdPath),
+    request_body(content = UpdateMessageRequest, description = "The changes"),
+    responses(
+        (status = 200, description = "The changed message", body = Message),
+        MessageProblems, UpdateProblems, RedisProblems,
+    ),
+)]
+pub async fn update_message(
+    State(state): State<AppState>,
+    IdPath(id): IdPath,
+    caller: Caller,
+    JsonBody(request, _): JsonBody<UpdateMessageRequest>,
+) -> Result<Response, Problem> {
+    update(&state, &caller, MessageRef::Id(id), request).await
+}
+
+/// Changes the message that `which` names.
+pub async fn update(
+    state: &AppState,
+    caller: &Caller,
+    which: MessageRef,
+    request: UpdateMessageRequest,
+) -> Result<Response, Problem> {
+    let update = MessageUpdate { by: caller.owner().to_owned(), ..request.into_update() };
+    let url = update.callback.as_ref().and_then(|callback| Some(&callback.as_ref()?.url));
+    state.check_url(url, || "callback.url".to_owned())?;
+    let (topic, found) = state.store.update(&which, update).await?;
+    Ok(json(&Message::whole(&topic, &found, sees_answers(caller, &topic))))
+}
+
+/// May the caller see what receivers answered to requests that carried secrets of this topic, which they may have repeated?
+fn sees_answers(caller: &Caller, topic: &Topic) -> bool {
+    caller.check_verb(Verb::Configure, &topic.name).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::Fields;
+    use bytes::Bytes;
+    use dueq_model::{Backoff, Content};
+    use dueq_store::Due;
+    use std::collections::BTreeMap;
+
+    fn read(text: &'static str) -> Result<MessageUpdate, Vec<String>> {
+        let body = Bytes::from_static(text.as_bytes());
+        let request = Fields::of_json(&body).unwrap().read::<UpdateMessageRequest>();
+        let named = |problem: Problem| problem.body("").errors.into_iter().map(|e| e.field);
+        request.map(UpdateMessageRequest::into_update).map_err(|problem| named(problem).collect())
+    }
+
+    #[test]
+    fn absent_stays_and_null_is_the_topics() {
+        let none = read("{}").unwrap();
+        assert!(none.due.is_none() && none.content.is_none() && none.headers.is_none());
+        assert!(none.ttl_ms.is_none() && none.max_attempts.is_none() && none.backoff.is_none());
+        let reset = read(
+            r#"{"ttl_ms":null,"max_attempts":null,"backoff":null,"callback":null,"payload":null}"#,
+        )
+        .unwrap();
+        assert_eq!((reset.ttl_ms, reset.max_attempts), (Some(None), Some(None)));
+        assert_eq!((reset.backoff, reset.callback), (Some(None), Some(None)));
+        assert_eq!(reset.content, Some(Content::Json(Bytes::from_static(b"null"))));
+        let text =
+            r#"{"delay_ms":0,"priority":7,"headers":{},"ttl_ms":5,"max_attempts":3,"backoff":{}}"#;
+        let all = read(text).unwrap();
+        assert_eq!((all.due, all.priority), (Some(Due::After(0)), Some(7)));
+        assert_eq!((all.headers, all.ttl_ms), (Some(BTreeMap::new()), Some(Some(5))));
+        assert_eq!(
+            (all.max_attempts, all.backoff),
+            (Some(Some(3)), Some(Some(Backoff::default())))
+        );
+    }
+
+    #[test]
+    fn other_nulls_and_contradictions_are_refused() {
+        for (text, field) in [
+            (r#"{"delay_ms":null}"#, "delay_ms"),
+            (r#"{"priority":null}"#, "priority"),
+            (r#"{"headers":null}"#, "headers"),
+            (r#"{"payload_base64":null}"#, "payload_base64"),
+            (r#"{"content_type":"a/b"}"#, "content_type"),
+            (r#"{"payload":1,"payload_base64":""}"#, "payload_base64"),
+            (r#"{"delay_ms":1,"deliver_at":"2026-01-01T00:00:00Z"}"#, "deliver_at"),
+            (r#"{"key":"a"}"#, "key"),
+            (r#"{"callback":{}}"#, "callback.url"),
+            (r#"{"callback":{"url":"http://a.test/"},"headers":{"te":"x"}}"#, "headers.te"),
+            (r#"{"ttl_ms":0}"#, "ttl_ms"),
+        ] {
+            assert_eq!(read(text).map(drop), Err(vec![field.to_owned()]), "{text}");
+        }
+    }
+}

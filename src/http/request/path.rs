@@ -1,0 +1,167 @@
+//! Checked paths: what handlers take from the variable segments. What cannot be taken, or is not for the caller, leaves as
+//! a [`Problem`].
+
+use crate::{
+    AppState,
+    access::Caller,
+    describe::{formatted, parameters, string},
+    problem::{Code, Problem},
+};
+use axum::{
+    extract::{FromRequestParts, Path},
+    http::request::Parts,
+};
+use dueq_model::{CallHost, MAX_HOST_CHARS, MAX_KEY_CHARS, MessageId, ScheduleName, TopicName};
+use dueq_store::MessageRef;
+use std::borrow::Cow;
+use utoipa::openapi::{KnownFormat, ObjectBuilder};
+
+/// Extractors of the one variable segment of a path.
+macro_rules! paths {
+    ($($(#[doc = $about:expr])* $Extractor:ident($Type:ty) or $Code:ident
+        $(, $judge:ident)? $(, unless $is_reserved:expr)?;)*) => {$(
+        $(#[doc = $about])*
+        pub struct $Extractor(pub $Type);
+
+        impl FromRequestParts<AppState> for $Extractor {
+            type Rejection = Problem;
+
+            async fn from_request_parts(
+                parts: &mut Parts,
+                state: &AppState,
+            ) -> Result<Self, Problem> {
+                let path = Path::<String>::from_request_parts(parts, state).await;
+                let Path(text) = path.map_err(|_| malformed_path())?;
+                let value = <$Type>::parse(&text)
+                    .map_err(|error| Problem::new(Code::$Code, error.to_string()))?;
+                $($judge(parts, state, &value).await?;)?
+                $(
+                    let is_reserved: fn(&$Type) -> bool = $is_reserved;
+                    if is_reserved(&value) {
+                        return Err(Problem::topic_reserved(OWN));
+                    }
+                )?
+                Ok(Self(value))
+            }
+        }
+    )*};
+}
+
+paths! {
+    /// The `{topic}` of the path.
+    TopicPath(TopicName) or InvalidTopicName, judge_topic;
+    /// The `{topic}` of the path, one that users may publish to and configure.
+    PublicTopic(TopicName) or InvalidTopicName, judge_topic, unless TopicName::is_reserved;
+    /// The `{topic}` of the path, one whose configuration users may change.
+    ChangeableTopic(TopicName) or InvalidTopicName, judge_topic,
+        unless |topic| topic.is_reserved() && !topic.is_callbacks();
+    /// The `{name}` of a schedule in the path, which the handler judges by its topic.
+    SchedulePath(ScheduleName) or InvalidScheduleName;
+    /// The `{host}` of the path, whom callbacks are for.
+    HostPath(CallHost) or InvalidHost, count_change;
+    /// The `{id}` of the path.
+    IdPath(MessageId) or InvalidMessageId, judge_message;
+}
+
+/// May the caller do this to the topic? Errors: as for [`Caller::check_topic`].
+async fn judge_topic(parts: &Parts, _: &AppState, topic: &TopicName) -> Result<(), Problem> {
+    Ok(Caller::of(parts)?.check_topic(topic)?)
+}
+
+/// Counts for the audit log what the request changes.
+async fn count_change(parts: &Parts, _: &AppState, _: &CallHost) -> Result<(), Problem> {
+    Caller::of(parts)?.changed(1);
+    Ok(())
+}
+
+/// May the caller do this to the message? Errors: as for [`Caller::check_message`].
+async fn judge_message(parts: &Parts, state: &AppState, id: &MessageId) -> Result<(), Problem> {
+    let caller = Caller::of(parts)?;
+    caller.changed(1);
+    Ok(caller.check_message(&state.store, id).await?)
+}
+
+/// The live message that has the `{key}` of the path in its `{topic}`.
+pub struct KeyPath(pub MessageRef);
+
+/// The `{topic}` of the path, and the name of its `{group}`.
+pub struct GroupPath(pub TopicName, pub String);
+
+/// A name in a path, where only a topic's may begin with `_`.
+fn name(first: &str) -> ObjectBuilder {
+    let pattern = format!(r"^[{first}][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*\.?$");
+    string().max_length(Some(128)).pattern(Some(pattern))
+}
+
+parameters! {
+    TopicPath: Path "topic" = "orders" name("A-Za-z0-9_"),
+        "Name of the topic: letters, digits, `.`, `_` and `-`, without `..`, 1 to 128 characters";
+    SchedulePath: Path "name" = "daily-report" name("A-Za-z0-9"),
+        "Name of the schedule: letters, digits, `.`, `_` and `-`, without `..`, 1 to 128 characters";
+    IdPath: Path "id" formatted(KnownFormat::Uuid), "Id of the message, a UUID";
+    HostPath: Path "host" = "example.com:443" string().min_length(Some(1)).max_length(Some(MAX_HOST_CHARS)),
+        "Host and port of callbacks, such as `example.com:443`; an IPv6 address is in brackets";
+    KeyPath: Path "topic" = "orders" name("A-Za-z0-9_"),
+        "Name of the topic: letters, digits, `.`, `_` and `-`, without `..`, 1 to 128 characters";
+        "key" = "order-42" string().min_length(Some(1)).max_length(Some(MAX_KEY_CHARS)),
+        "Key of the message, 1 to 255 characters, percent-encoded; generated clients encode it themselves";
+    GroupPath: Path "topic" = "orders" name("A-Za-z0-9_"),
+        "Name of the topic: letters, digits, `.`, `_` and `-`, without `..`, 1 to 128 characters";
+        "group" = "customer-7" string().min_length(Some(1)).max_length(Some(MAX_KEY_CHARS)),
+        "Name of the group, 1 to 255 characters, percent-encoded; generated clients encode it themselves";
+}
+
+/// Why they are not for users.
+const OWN: &str = "topics whose names begin with _ are dueq's own";
+
+impl Problem {
+    /// 403 for what is dueq's own to do.
+    pub(crate) fn topic_reserved(detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Code::TopicReserved, detail)
+    }
+}
+
+impl FromRequestParts<AppState> for KeyPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
+        let (topic, mut key) = named(parts, state, "a key").await?;
+        let caller = Caller::of(parts)?;
+        caller.changed(1);
+        if topic.is_callbacks() {
+            key = state.store.callback_key(caller.owner(), key).await?;
+        }
+        Ok(Self(MessageRef::Key(topic, key)))
+    }
+}
+
+impl FromRequestParts<AppState> for GroupPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
+        let (topic, group) = named(parts, state, "a group").await?;
+        Ok(Self(topic, group))
+    }
+}
+
+/// The topic of a path, and what it names there.
+async fn named(
+    parts: &mut Parts,
+    state: &AppState,
+    what: &str,
+) -> Result<(TopicName, String), Problem> {
+    let path = Path::<(String, String)>::from_request_parts(parts, state).await;
+    let Path((topic, name)) = path.map_err(|_| malformed_path())?;
+    let topic = TopicName::parse(&topic)
+        .map_err(|error| Problem::new(Code::InvalidTopicName, error.to_string()))?;
+    if !(1..=MAX_KEY_CHARS).contains(&name.chars().count()) {
+        let detail = format!("{what} has 1 to {MAX_KEY_CHARS} characters");
+        return Err(Problem::new(Code::InvalidKey, detail));
+    }
+    judge_topic(parts, state, &topic).await?;
+    Ok((topic, name))
+}
+
+fn malformed_path() -> Problem {
+    Problem::new(Code::MalformedPath, "the decoded path is not valid UTF-8")
+}

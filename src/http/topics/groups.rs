@@ -1,0 +1,86 @@
+//! listGroups and getGroup: what stands in line in a topic, group by group.
+
+use crate::{prelude::*, request::cursor::GroupsCursor};
+use dueq_model::DEFAULT_PAGE;
+use dueq_store as store;
+
+answer! {
+    /// A group of messages that are leased in order.
+    pub struct Group {
+        /// Its name.
+        #[example = "customer-7"]
+        group: String,
+        /// Messages that consumers hold.
+        leased: i64,
+        /// Messages that wait for earlier ones of the group.
+        blocked: i64,
+        /// When the next message of the group that is not blocked can be leased, RFC 3339 in UTC with ms. Absent if there is
+        /// none.
+        next_at: Option<Instant>,
+    }
+}
+
+answer! {
+    /// A page of groups.
+    pub struct GroupList {
+        /// The groups, in an order of their own that stays.
+        items: Vec<Group>,
+        /// Cursor for the next page. Absent on the last page.
+        next_cursor: Option<String>,
+    }
+}
+
+request! {
+    /// Query parameters of listGroups.
+    pub struct ListGroupsParams {
+        /// Items per page, 1 to 1000.
+        pub limit: PageSize = PageSize::new(DEFAULT_PAGE),
+        /// The `next_cursor` of the previous page.
+        pub cursor: Option<Cursor>,
+    }
+}
+
+impl From<store::Group> for Group {
+    fn from(found: store::Group) -> Self {
+        let store::Group { name: group, leased, blocked, next_at, .. } = found;
+        Self { group, leased, blocked, next_at: next_at.map(Instant) }
+    }
+}
+
+/// List groups.
+///
+/// Returns the groups that have messages which are delayed, ready, leased or blocked.
+#[utoipa::path(
+    get, path = "/topics/{topic}/groups", tag = "topics", params(TopicPath, ListGroupsParams),
+    responses((status = 200, description = "A page of groups", body = GroupList), TopicProblems, RedisProblems),
+)]
+pub async fn list_groups(
+    State(state): State<AppState>,
+    TopicPath(name): TopicPath,
+    Query(ListGroupsParams { limit, cursor }): Query<ListGroupsParams>,
+) -> Result<Response, Problem> {
+    let list = GroupsCursor(&name);
+    let after = open_cursor(cursor, |cursor| list.open(cursor))?;
+    let limit = limit.get() as usize;
+    let (groups, more) = state.store.groups(&name, after.as_deref(), limit).await?;
+    let next_cursor = groups.last().filter(|_| more).map(|last| list.seal(&last.id));
+    let items = groups.into_iter().map(Group::from).collect();
+    Ok(json(&GroupList { items, next_cursor }))
+}
+
+/// Get a group.
+///
+/// A group without messages that are delayed, ready, leased or blocked has zeros.
+#[utoipa::path(
+    get, path = "/topics/{topic}/groups/{group}", tag = "topics", params(GroupPath),
+    responses((status = 200, description = "The group", body = Group), TopicProblems, RedisProblems),
+)]
+pub async fn get_group(
+    State(state): State<AppState>,
+    GroupPath(name, group): GroupPath,
+    _: NoQuery,
+) -> Result<Response, Problem> {
+    let found = state.store.group(&name, &group).await?.map(Group::from);
+    let none = Group { group, leased: 0, blocked: 0, next_at: None };
+    Ok(json(&found.unwrap_or(none)))
+}
