@@ -1,5 +1,5 @@
 //! What lies between dueq and Redis, to be disturbed: a TCP proxy that loses, delays and cuts
-//! answers, while requests reach Redis; or that lets so many calls of scripts through and no more.
+//! answers, while requests reach Redis; that lets so many calls of scripts through and no more; or that changes what is said.
 //!
 //! TCP loses no bytes of a connection that goes on: so a connection of which an answer was lost
 //! stays silent and is closed once answers pass again.
@@ -37,6 +37,8 @@ pub enum Mode {
     Refuse,
     /// A connection that the server closes stays open towards the client.
     KeepOpen,
+    /// Wherever the first of two texts is in what passes, either way, the second is written over it and what follows it.
+    Overwrite(&'static [(&'static str, &'static str)]),
 }
 
 /// How often something was done to answers: reads of a socket, which may hold several answers.
@@ -195,9 +197,9 @@ async fn carry(
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (requests, to_client) = client.into_split();
     let (answers, to_server) = server.into_split();
-    let subscribes = AtomicBool::new(false);
+    let (subscribes, for_requests) = (AtomicBool::new(false), modes.clone());
     tokio::select! {
-        () = pass_on(requests, to_server, &subscribes, (&calls, &one_lost)) => {}
+        () = pass_on(requests, to_server, &subscribes, &for_requests, (&calls, &one_lost)) => {}
         () = hand_back(answers, to_client, modes, &done, &subscribes) => {}
     }
 }
@@ -207,6 +209,7 @@ async fn pass_on(
     mut requests: OwnedReadHalf,
     mut to_server: OwnedWriteHalf,
     subscribes: &AtomicBool,
+    modes: &watch::Receiver<Mode>,
     (calls, one_lost): (&AtomicI64, &AtomicBool),
 ) {
     let (mut buffer, word) = (vec![0; 64 * 1024], b"SUBSCRIBE");
@@ -214,6 +217,7 @@ async fn pass_on(
         if buffer[..read].windows(word.len()).any(|bytes| bytes == word) {
             subscribes.store(true, Ordering::Relaxed);
         }
+        overwrite(*modes.borrow(), &mut buffer[..read]);
         let one_lost = one_lost.load(Ordering::Relaxed);
         let mut pass = passing(&buffer[..read], calls, one_lost);
         let cut = pass < read;
@@ -222,6 +226,18 @@ async fn pass_on(
         }
         if to_server.write_all(&buffer[..pass]).await.is_err() || cut {
             return;
+        }
+    }
+}
+
+/// Writes over what passes, in `Overwrite`.
+fn overwrite(mode: Mode, bytes: &mut [u8]) {
+    let Mode::Overwrite(texts) = mode else { return };
+    for (find, put) in texts {
+        for at in 0..(bytes.len() + 1).saturating_sub(find.len().max(put.len())) {
+            if bytes[at..].starts_with(find.as_bytes()) {
+                bytes[at..at + put.len()].copy_from_slice(put.as_bytes());
+            }
         }
     }
 }
@@ -268,6 +284,7 @@ async fn hand_back(
                 _ if mute => keep = 0,
                 Mode::KeepOpen if read == 0 => pending().await,
                 Mode::Pass | Mode::Refuse | Mode::DeafSubscriptions | Mode::KeepOpen => {}
+                Mode::Overwrite(_) => overwrite(mode, &mut buffer[..read]),
                 Mode::Swallow => (keep, silent) = (0, true),
                 Mode::Delay(by) => delay = by,
                 Mode::CutInTheMiddle => (keep, last) = (read / 2, true),

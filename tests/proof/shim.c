@@ -11,6 +11,8 @@
  * every call, so the clock can be set while the server runs. Clocks that only measure are let alone.
  *
  * DUEQ_SHIM_SOURCE=<IPv4 address>: connections by IPv4 come from this address.
+ *
+ * DUEQ_SHIM_LEAK=<bytes>: every connection that is accepted leaves so many bytes of memory, or a descriptor for 0.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -19,6 +21,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -30,7 +33,9 @@ static int (*real_fsync)(int);
 static int (*real_fdatasync)(int);
 static int (*real_clock_gettime)(clockid_t, struct timespec *);
 static int (*real_connect)(int, const struct sockaddr *, socklen_t);
+static int (*real_accept4)(int, struct sockaddr *, socklen_t *, int);
 static int synced = -1;
+static long leak = -1;
 static struct sockaddr_in source; /* its family is 0 where none is asked for */
 static const volatile int64_t *offset_ms; /* and behind it where the clock stands */
 
@@ -40,6 +45,8 @@ static void find(void) {
     real_clock_gettime = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
     real_connect =
         (int (*)(int, const struct sockaddr *, socklen_t))dlsym(RTLD_NEXT, "connect");
+    real_accept4 =
+        (int (*)(int, struct sockaddr *, socklen_t *, int))dlsym(RTLD_NEXT, "accept4");
 }
 
 __attribute__((constructor)) static void start(void) {
@@ -59,6 +66,7 @@ __attribute__((constructor)) static void start(void) {
         close(file);
         offset_ms = at;
     }
+    if ((path = getenv("DUEQ_SHIM_LEAK"))) leak = atol(path);
     if ((path = getenv("DUEQ_SHIM_SOURCE"))) {
         if (inet_pton(AF_INET, path, &source.sin_addr) != 1) _exit(99);
         source.sin_family = AF_INET;
@@ -139,4 +147,16 @@ int connect(int file, const struct sockaddr *to, socklen_t length) {
         bind(file, (const struct sockaddr *)&source, sizeof source) != 0)
         return -1;
     return real_connect(file, to, length);
+}
+
+int accept4(int file, struct sockaddr *from, socklen_t *length, int flags) {
+    if (!real_accept4) find(); /* called before the constructor ran */
+    int accepted = real_accept4(file, from, length, flags);
+    if (accepted >= 0 && leak == 0 && open("/dev/null", O_RDONLY | O_CLOEXEC) < 0) _exit(99);
+    if (accepted >= 0 && leak > 0) {
+        static char *volatile kept;
+        if (!(kept = malloc((size_t)leak))) _exit(99);
+        memset(kept, 1, (size_t)leak);
+    }
+    return accepted;
 }

@@ -1,4 +1,4 @@
-//! Power loss, a clock that is set and an address to call from, for one server: the library of `shim.c`, loaded into it
+//! Power loss, a clock that is set, an address to call from and leaks, for one server: the library of `shim.c`, loaded into it
 //! before the C library.
 //!
 //! A power loss is SIGKILL, and then every file of the append-only log cut back to the length that
@@ -84,6 +84,16 @@ impl Shim {
     /// A dueq whose connections come from this address.
     pub fn calling_from(source: Ipv4Addr, launch: Launch) -> Launch {
         launch.env("LD_PRELOAD", library()).env("DUEQ_SHIM_SOURCE", source.to_string())
+    }
+
+    /// A dueq that keeps something of every connection, where such a bug is on.
+    pub fn leaking(bug: Option<&str>, launch: Launch) -> Launch {
+        match bug {
+            Some("memory kept") => launch.env("DUEQ_SHIM_LEAK", "65536"),
+            Some("descriptor kept") => launch.env("DUEQ_SHIM_LEAK", "0"),
+            _ => return launch,
+        }
+        .env("LD_PRELOAD", library())
     }
 
     /// By how many ms the server's clock is ahead of the machine's.

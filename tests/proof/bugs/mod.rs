@@ -1,20 +1,21 @@
 //! The harness proves itself: bugs that are put into dueq on purpose, one at a time, and which
 //! promise the checker must say was broken by each. What finds nothing proves nothing.
 //!
-//! Most bugs are patches of the Lua scripts and stand here; the others have a line in the program
-//! (`src/base/seeded.rs` says how both get into it). Each names a scenario that meets it: mostly a probe
-//! ([`probes`]), a scenario of some seconds made for it, which is clean without the bug. All of them run under watch.
+//! Most bugs are patches of the Lua scripts. The others are what a scenario does where the bug is on: another setting, a proxy
+//! that changes the answers of Redis (`between`); or, for three of them, a line in the program (`src/base/seeded.rs`). Each
+//! names a scenario that meets it: mostly a probe ([`probes`]), a scenario of some seconds made for it, which is clean
+//! without the bug. All of them run under watch.
 
+pub mod between;
 pub mod hand;
 pub mod hunt;
-mod list_ends;
-mod list_groups;
-mod list_leases;
-mod list_surroundings;
+mod list;
 pub mod patches;
 pub mod probes;
 pub mod scene;
 mod wire;
+
+pub use self::list::all;
 
 use std::pin::Pin;
 
@@ -34,7 +35,7 @@ pub struct Bug {
     pub name: &'static str,
     /// What it does, in a sentence.
     pub does: &'static str,
-    /// Where scripts are changed for it; nothing where the program has a line for it.
+    /// Where scripts are changed for it.
     pub patches: Vec<Patch>,
     /// The names of the promises of which each may be the one that is said to be broken.
     pub breaks: &'static [&'static str],
@@ -77,12 +78,4 @@ impl Bug {
         self.patches.push(Patch { script, find, put });
         self
     }
-}
-
-/// All of them.
-pub fn all() -> Vec<Bug> {
-    [list_leases::bugs(), list_ends::bugs(), list_groups::bugs(), list_surroundings::bugs()]
-        .into_iter()
-        .flatten()
-        .collect()
 }

@@ -11,6 +11,7 @@ use crate::harness::{Dueq, Launch, Redis, topic};
 use crate::proof::audit::{Audit, connect, conserved};
 use crate::proof::checker::{self, Violation};
 use crate::proof::history::{Ms, now};
+use crate::proof::proxy::Proxy;
 use crate::proof::record::Recorder;
 use crate::proof::scenarios::ground::redis;
 use crate::proof::stage::{Report, Setting, Tally};
@@ -18,11 +19,13 @@ use crate::proof::stage::{Report, Setting, Tally};
 /// A probe under way.
 pub struct Scene {
     pub redis: Redis,
+    /// What the instances reach it through.
+    pub proxy: Proxy,
     pub dueq: Vec<Dueq>,
     pub recorder: Arc<Recorder>,
     pub topic: String,
     name: &'static str,
-    setting: Setting,
+    pub setting: Setting,
     hands: AtomicU64,
     /// I12 is looked at too.
     in_time: bool,
@@ -43,20 +46,22 @@ impl Scene {
         more: impl Fn(Launch) -> Launch,
     ) -> Scene {
         let redis = redis(&setting).start().await;
+        let proxy = Proxy::of(&redis).await;
         let mut dueq = Vec::new();
         for _ in 0..instances {
-            dueq.push(more(Dueq::on(&redis).bug(setting.bug)).start().await);
+            dueq.push(more(Dueq::at(&proxy.url()).bug(setting.bug)).start().await);
         }
         let recorder = Arc::new(Recorder::new());
         let (topic, hands, found) = (topic("probe"), AtomicU64::new(0), Vec::new());
-        Scene { redis, dueq, recorder, topic, name, setting, hands, in_time: false, found }
+        Scene { redis, proxy, dueq, recorder, topic, name, setting, hands, in_time: false, found }
     }
 
     /// A further client, of instance number `instance`.
     pub fn hand(&self, instance: usize) -> Hand {
         let number = self.hands.fetch_add(1, Ordering::Relaxed);
         let client = self.dueq[instance].client();
-        Hand::new(&self.recorder, client, &self.topic, (instance, number))
+        let deaf = self.setting.bug == Some("unavailable after it was sent");
+        Hand::new(&self.recorder, client, &self.topic, (instance, number)).deaf(deaf)
     }
 
     /// So many clients of the first instance.

@@ -7,6 +7,7 @@ use crate::proof::clients::Mix;
 use crate::proof::history::{FaultKind, now};
 use crate::proof::load::Load;
 use crate::proof::record::Recorder;
+use crate::proof::shim::Shim;
 use crate::proof::stage::{Report, Setting};
 
 /// Instances on one Redis.
@@ -35,7 +36,7 @@ impl Crew {
 
     /// A further instance, which may call receivers on loopback addresses.
     pub fn launch(&self) -> Launch {
-        Dueq::calling(&self.redis).bug(self.setting.bug)
+        Shim::leaking(self.setting.bug, Dueq::calling(&self.redis).bug(self.setting.bug))
     }
 
     /// A client of instance `index`.

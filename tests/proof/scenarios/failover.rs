@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep};
 use super::findings::Findings;
 use super::ground::{Run, redis};
 use crate::harness::{Client, Dueq, Redis, eventually, text, topic, works_again};
+use crate::proof::bugs::between;
 use crate::proof::clients::Mix;
 use crate::proof::history::{FaultKind, Ms, now};
 use crate::proof::proxy::Proxy;
@@ -32,6 +33,7 @@ impl Pair {
         let primary = redis(setting).args(at_once).start().await;
         let replica = redis(setting).args(at_once).start().await;
         let address = Proxy::of(&primary).await;
+        address.set(between::mode(setting.bug));
         let pair = Pair { primary, replica, address };
         pair.follow().await;
         pair

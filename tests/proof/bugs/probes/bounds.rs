@@ -10,12 +10,15 @@ use crate::proof::bugs::hand::Ask;
 use crate::proof::bugs::scene::Scene;
 use crate::proof::stage::{Report, Setting};
 
-/// The least budget of bytes.
-const LEAST: [&str; 2] = ["--max-inflight-bytes", "2097152"];
+/// An instance with the least budget of bytes, or with one that binds nothing.
+async fn bounded(name: &'static str, setting: Setting) -> Scene {
+    let bytes = if setting.bug == Some("budget not kept") { "268435456" } else { "2097152" };
+    Scene::with(name, setting, 1, |launch| launch.args(["--max-inflight-bytes", bytes])).await
+}
 
 /// Two bodies come in half that do not find room together.
 pub async fn half_bodies(setting: Setting) -> Report {
-    let mut scene = Scene::with("half_bodies", setting, 1, |launch| launch.args(LEAST)).await;
+    let mut scene = bounded("half_bodies", setting).await;
     let mut wires = Vec::new();
     for _ in 0..2 {
         let mut wire = Wire::connect(scene.dueq[0].addr()).await;
@@ -41,8 +44,7 @@ pub async fn half_bodies(setting: Setting) -> Report {
 
 /// More is granted than the answer has room for.
 pub async fn grants_without_room(setting: Setting) -> Report {
-    let mut scene =
-        Scene::with("grants_without_room", setting, 1, |launch| launch.args(LEAST)).await;
+    let mut scene = bounded("grants_without_room", setting).await;
     let hand = scene.hand(0);
     let client = scene.dueq[0].client();
     for n in 0..6 {

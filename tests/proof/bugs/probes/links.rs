@@ -6,7 +6,8 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use crate::harness::{Dueq, Redis, topic};
-use crate::proof::proxy::{Mode, Proxy};
+use crate::proof::bugs::between;
+use crate::proof::proxy::Proxy;
 use crate::proof::scenarios::findings::Findings;
 use crate::proof::stage::{Report, Setting};
 
@@ -18,9 +19,7 @@ pub async fn closed(setting: Setting) -> Report {
     let mut findings = Findings::new("closed", &setting);
     let redis = Redis::start().await;
     let proxy = Proxy::of(&redis).await;
-    if setting.bug == Some("closed connections look open") {
-        proxy.set(Mode::KeepOpen);
-    }
+    proxy.set(between::mode(setting.bug));
     let hasty = ["--redis-timeout-ms", "1000"];
     let dueq = Dueq::at(&proxy.url()).args(hasty).bug(setting.bug).start().await;
     let (client, topic) = (dueq.client(), topic("closed"));

@@ -60,7 +60,11 @@ pub async fn a_paused_host(setting: Setting) -> Report {
 pub async fn secrets(setting: Setting) -> Report {
     let (own, other) = (Receiver::start().await, Receiver::start().await);
     let refused = Receiver::at(([127, 0, 0, 1], 0).into()).await;
-    let args = ["--callback-allow", "127.0.0.0/8", "--callback-deny", "127.0.0.1/32,::1/128"];
+    let denied = match setting.bug {
+        Some("denied and dialled") => "192.0.2.0/24",
+        _ => "127.0.0.1/32,::1/128",
+    };
+    let args = ["--callback-allow", "127.0.0.0/8", "--callback-deny", denied];
     let mut scene = Scene::with("secrets", setting, 1, |launch| launch.args(args)).await;
     let (client, topic) = (scene.dueq[0].client(), topic("secrets"));
     let push = json!({"url": own.url("/"), "headers": {"authorization": "secret"}});

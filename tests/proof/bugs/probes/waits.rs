@@ -6,6 +6,7 @@ use futures_util::future::join;
 use tokio::time::sleep;
 
 use crate::harness::{Redis, waiters, works_again};
+use crate::proof::bugs::between;
 use crate::proof::bugs::hand::{Ask, Hand};
 use crate::proof::bugs::scene::{Scene, until};
 use crate::proof::history::{FaultKind, now};
@@ -45,6 +46,7 @@ pub async fn waiting_after_a_restart(mut setting: Setting) -> Report {
     one.publish_ok(Ask::default()).await;
     consume(&one, 500).await;
     let from = now();
+    scene.proxy.set(between::mode(scene.setting.bug));
     scene.redis.restart().await;
     scene.recorder.fault(FaultKind::RedisKilled, from);
     for dueq in &scene.dueq {
