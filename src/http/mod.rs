@@ -12,6 +12,7 @@ mod callbacks;
 mod describe;
 mod fingerprint;
 #[cfg(test)]
+#[path = "../../tests/fuzz/http/mod.rs"]
 mod fuzz;
 mod guard;
 mod guide;

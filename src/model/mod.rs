@@ -10,9 +10,6 @@ mod call_url;
 mod cron;
 pub mod error;
 mod event;
-#[cfg(any(test, feature = "testing"))]
-#[cfg_attr(not(test), allow(dead_code, unused_imports, clippy::expect_used, clippy::unwrap_used))]
-pub mod fuzz;
 mod id;
 mod instant;
 mod masking;

@@ -21,6 +21,7 @@ mod extra;
 #[cfg(any(test, feature = "testing"))]
 #[allow(missing_docs)]
 #[cfg_attr(not(test), allow(dead_code, unused_imports, clippy::expect_used, clippy::unwrap_used))]
+#[path = "../../tests/fuzz/store/mod.rs"]
 pub mod fuzz;
 mod grants;
 mod groups;

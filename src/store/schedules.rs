@@ -4,6 +4,7 @@
 //! published twice.
 
 #[cfg(test)]
+#[path = "../../tests/fuzz/store/schedules.rs"]
 mod fuzz;
 mod revise;
 mod stored;

@@ -5,12 +5,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod behaviour;
 mod cluster;
 mod dead_topic;
 mod durability;
 mod epochs;
-mod failover;
 mod fuzz;
 mod groups;
 mod growth;
@@ -28,7 +26,6 @@ mod overload;
 #[path = "../proof/mod.rs"]
 mod proof;
 mod publisher;
-mod redis_side;
 mod replicas;
 mod rolling;
 mod schedules;

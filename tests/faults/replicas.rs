@@ -317,3 +317,12 @@ async fn a_planned_failover_with_two_replicas_costs_a_replicated_topic_no_more_t
     assert!(again < PATIENT, "{again:?}");
     assert!(done.taken.last().unwrap().0 > moved);
 }
+
+#[tokio::test]
+async fn a_replica_is_refused_at_the_start_with_the_reason() {
+    let redis = Redis::start().await;
+    let _: () = redis.command(&["REPLICAOF", "127.0.0.1", "1"]).await;
+    let finished = Dueq::on(&redis).finish().await;
+    assert_eq!(finished.code, 2, "{finished:?}");
+    assert!(finished.stderr.contains("read-only replica"), "{finished:?}");
+}

@@ -2,6 +2,7 @@
 
 mod finding;
 #[cfg(test)]
+#[path = "../../../tests/fuzz/audit.rs"]
 mod fuzz;
 mod leftovers;
 mod scripts;

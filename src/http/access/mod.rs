@@ -10,6 +10,7 @@
 mod audit;
 mod caller;
 #[cfg(test)]
+#[path = "../../../tests/fuzz/http/access.rs"]
 mod fuzz;
 mod guesses;
 mod hosts;

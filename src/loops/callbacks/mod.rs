@@ -11,6 +11,7 @@ mod context;
 mod dial;
 mod dispatcher;
 #[cfg(test)]
+#[path = "../../../tests/fuzz/callbacks.rs"]
 mod fuzz;
 mod hosts;
 mod outcome;

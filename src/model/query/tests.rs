@@ -1,9 +1,7 @@
 //! What queries match, and what is no query.
 
 use super::*;
-use crate::fuzz::{body, cases, soon, spoilt_text, text};
 use bytes::Bytes;
-use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 const NOTHING: Subject<'_> = Subject {
@@ -189,24 +187,4 @@ fn what_cannot_be_read_is_refused() {
     assert!(MessageQuery::parse(&"key:a ".repeat(16)).is_ok());
     assert!(MessageQuery::parse(&"key:a ".repeat(17)).unwrap_err().contains("more than 16"));
     assert!(MessageQuery::parse(&"x".repeat(4097)).unwrap_err().contains("at most 4096"));
-}
-
-proptest! {
-    #![proptest_config(cases())]
-
-    #[test]
-    fn any_text_is_a_query_or_refused_and_matches_or_not(
-        query in prop_oneof![
-            text(),
-            spoilt_text(Just(r#"error:"a * b" key:a/* header.x:1 payload.$.a[0].b:>1.5 attempts:<=3 at:>2026-11-20"#)),
-        ],
-        body in body(),
-        said in text(),
-    ) {
-        if let Ok(query) = soon(|| MessageQuery::parse(&query)) {
-            let message = Subject { error: Some(&said), key: Some(&said), body: Some(&body), ..NOTHING };
-            soon(|| query.matches(message, |_| false));
-            prop_assert_eq!(MessageQuery::parse(query.text()), Ok(query));
-        }
-    }
 }

@@ -10,8 +10,6 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::harness::*;
-use crate::proof::scenarios::run;
-use crate::proof::stage::{Durability::Everysec, Setting};
 use crate::publisher::{Published, Publisher};
 
 /// Where the list of all topics lies.
@@ -260,34 +258,4 @@ async fn scripts_and_connections_gone_on_one_node_concern_no_other() {
             undisturbed(&done, topic);
         }
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn cluster_killed() {
-    run("cluster_killed", Setting::short(Everysec, 2)).await.expect_clean();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn cluster_orders() {
-    run("cluster_orders", Setting::short(Everysec, 2)).await.expect_clean();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn cluster_frozen() {
-    run("cluster_frozen", Setting::short(Everysec, 1)).await.expect_clean();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn cluster_moved() {
-    run("cluster_moved", Setting::short(Everysec, 6)).await.expect_clean();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn cluster_clocks() {
-    run("cluster_clocks", Setting::short(Everysec, 1)).await.expect_clean();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn cluster_forgets() {
-    run("cluster_forgets", Setting::short(Everysec, 1)).await.expect_clean();
 }

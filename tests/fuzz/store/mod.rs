@@ -14,9 +14,9 @@ use super::{
 use crate::{MessageKey, MessageOptions, OnDuplicate, extra::Extra, types::KeyUntil};
 use deadpool_redis::redis::Value;
 use dueq_base::metrics::Metrics;
+use dueq_fuzz::{body, cases, number, piece, spoilt, spoilt_text, text};
 use dueq_model::{
     Backoff, MEMBER_BYTES, PartitionNumber, Push, Retention, TopicName, TopicNumber, TopicSettings,
-    fuzz::{body, cases, number, piece, spoilt, spoilt_text, text},
 };
 use proptest::{collection::vec, prelude::*, sample::Index, sample::select};
 use std::{
@@ -239,7 +239,7 @@ proptest! {
         priority in any::<u8>(),
         max_attempts in prop::option::of(1..=1_000_u16),
         ttl_ms in prop::option::of(1..=315_360_000_000_i64),
-        backoff in prop::option::of(dueq_model::fuzz::backoff()),
+        backoff in prop::option::of(dueq_fuzz::backoff()),
         key in prop::option::of(text().prop_filter("a key has a character", |text| !text.is_empty())),
         group in prop::option::of(text().prop_filter("a group has a character", |text| !text.is_empty())),
     ) {

@@ -5,7 +5,7 @@ use super::{
     scripts::{read_counted, read_mended, read_page},
 };
 use deadpool_redis::redis::Value;
-use dueq_model::fuzz::{cases, text};
+use dueq_fuzz::{cases, text};
 use dueq_store::fuzz::{answer, array, bulk, member, num, partition, reply, settings};
 use proptest::{collection::vec, prelude::*};
 

@@ -5,7 +5,7 @@ use super::{
     outcome::{Verdict, verdict},
     request::build,
 };
-use dueq_model::fuzz::{body, cases, headers, number, soon, spoilt, text, url};
+use dueq_fuzz::{body, cases, headers, number, soon, spoilt, text, url};
 use dueq_model::{MessageId, Push, SigningSecret, TopicName, is_own_header};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use proptest::{collection::vec, prelude::*, sample::select};

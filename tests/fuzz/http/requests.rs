@@ -17,7 +17,7 @@ use crate::{
 };
 use axum::http::{HeaderMap, HeaderValue};
 use bytes::Bytes;
-use dueq_model::fuzz::{cases, spoilt, text};
+use dueq_fuzz::{cases, spoilt, text};
 use dueq_model::{
     Body, Content, LEASE_CAP_MS, MAX_DELAY_MS, MAX_KEY_CHARS, MAX_TOPICS_LIMIT, MIN_LEASE_MS,
     TOKEN_MAX_CHARS,

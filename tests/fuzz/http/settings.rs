@@ -12,7 +12,7 @@ use crate::{
     topic_settings::{TopicFields, refuse_own_dead_topic},
 };
 use bytes::Bytes;
-use dueq_model::fuzz::{cases, fewer_cases, now, spoilt};
+use dueq_fuzz::{cases, fewer_cases, now, spoilt};
 use dueq_model::{Body, Content, MessageId, TopicName, TopicSettings, Zones};
 use dueq_store::{Due, MessageOptions, NewMessage};
 use proptest::{prelude::*, sample::select};

@@ -1,21 +1,9 @@
 //! What is read back from Redis: bodies, events, configurations, policies, ids, tokens.
 
-use super::{body, cases, headers, number, spoilt, spoilt_text, text};
-use crate::*;
+use crate::{backoff, body, cases, headers, number, spoilt, spoilt_text, text};
 use bytes::Bytes;
+use dueq_model::*;
 use proptest::{collection::vec, prelude::*, sample::select};
-
-/// Any policy that a request may name.
-pub fn backoff() -> impl Strategy<Value = Backoff> {
-    let delay = || 0..=MAX_DELAY_MS as Millis;
-    prop_oneof![
-        delay().prop_map(|base_ms| Backoff::Fixed { base_ms }),
-        vec(delay(), 1..=MAX_SCHEDULE).prop_map(|delays_ms| Backoff::Schedule { delays_ms }),
-        (delay(), 1.0..=100.0, delay(), 0.0..=1.0).prop_map(|(base_ms, factor, max_ms, jitter)| {
-            Backoff::Exponential { base_ms, factor, max_ms, jitter }
-        }),
-    ]
-}
 
 fn id() -> impl Strategy<Value = MessageId> {
     any::<u128>().prop_map(|bits| {

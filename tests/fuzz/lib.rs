@@ -1,16 +1,18 @@
-//! Input as strangers send it, and data as damage leaves it, for the tests of every reader in the crate: whatever comes,
-//! a reader reads it or refuses it. It never panics and it comes to an end.
+//! Input as strangers send it, and data as damage leaves it, for the tests of every reader: a reader reads it or refuses
+//! it. It never panics and it comes to an end. The readers of `dueq-model` are tested here through its public API. Those of
+//! the other crates are not public, so each crate includes its part of this folder as a test module.
 //!
 //! Each property is tried 256 times; `PROPTEST_CASES` says how often instead.
 
-mod stored;
-mod times;
-mod urls;
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-pub use stored::backoff;
+#[cfg(test)]
+mod model;
 
-use super::{Body, CallMethod, CallUrl, Callback, Content, Millis};
 use bytes::Bytes;
+use dueq_model::{
+    Backoff, Body, CallMethod, CallUrl, Callback, Content, MAX_DELAY_MS, MAX_SCHEDULE, Millis,
+};
 use proptest::{collection::vec, prelude::*, sample::Index, sample::select};
 use std::{
     collections::BTreeMap,
@@ -236,4 +238,16 @@ pub fn body() -> impl Strategy<Value = Body> {
             ..Body::new(content, headers)
         },
     )
+}
+
+/// Any policy that a request may name.
+pub fn backoff() -> impl Strategy<Value = Backoff> {
+    let delay = || 0..=MAX_DELAY_MS as Millis;
+    prop_oneof![
+        delay().prop_map(|base_ms| Backoff::Fixed { base_ms }),
+        vec(delay(), 1..=MAX_SCHEDULE).prop_map(|delays_ms| Backoff::Schedule { delays_ms }),
+        (delay(), 1.0..=100.0, delay(), 0.0..=1.0).prop_map(|(base_ms, factor, max_ms, jitter)| {
+            Backoff::Exponential { base_ms, factor, max_ms, jitter }
+        }),
+    ]
 }

@@ -6,8 +6,8 @@ use axum::{
     extract::Request,
     http::{HeaderName, HeaderValue, header},
 };
+use dueq_fuzz::{cases, piece, soon, spoilt, text};
 use dueq_model::Secret;
-use dueq_model::fuzz::{cases, piece, soon, spoilt, text};
 use proptest::{collection::vec, prelude::*, sample::select};
 use url::{Host, Url};
 

@@ -1,7 +1,7 @@
 //! Whatever name the document allows in a path is a name that dueq takes.
 
 use crate::request::path::{SchedulePath, TopicPath};
-use dueq_model::fuzz::cases;
+use dueq_fuzz::cases;
 use dueq_model::{ScheduleName, TopicName};
 use proptest::{prelude::*, string::string_regex};
 use utoipa::{IntoParams, openapi::path::ParameterIn};

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{Due, KeyUntil, MessageKey, MessageOptions, OnDuplicate};
 use deadpool_redis::redis::Value;
-use dueq_model::fuzz::{backoff, body, cases, now, number, spoilt, spoilt_text};
+use dueq_fuzz::{backoff, body, cases, now, number, spoilt, spoilt_text};
 use dueq_model::{StoredTiming, Zones};
 use proptest::{collection::vec, prelude::*, sample::select};
 use std::sync::LazyLock;

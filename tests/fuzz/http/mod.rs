@@ -12,7 +12,7 @@ use super::{
 };
 use axum::{http::StatusCode, response::IntoResponse};
 use bytes::Bytes;
-use dueq_model::fuzz::{cases, piece, soon, spoilt, text};
+use dueq_fuzz::{cases, piece, soon, spoilt, text};
 use proptest::{collection::vec, prelude::*, sample::select, sample::subsequence};
 
 /// A field and what may stand in it.

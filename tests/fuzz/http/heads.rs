@@ -10,7 +10,7 @@ use crate::{
     server::budget::Budget,
 };
 use axum::http::{HeaderMap, HeaderValue, header};
-use dueq_model::fuzz::{cases, number, spoilt, spoilt_text, text};
+use dueq_fuzz::{cases, number, spoilt, spoilt_text, text};
 use dueq_model::{MEMBER_BYTES, ScheduleName, State, TopicName};
 use dueq_store::ListCursor;
 use proptest::{collection::vec, prelude::*, sample::select};

@@ -1,8 +1,8 @@
 //! Where callbacks go: a URL that is taken leads to the host that was checked, and no spelling of an address gets past
 //! the guard.
 
-use super::{cases, soon, spoilt_text, text, url};
-use crate::*;
+use crate::{cases, soon, spoilt_text, text, url};
+use dueq_model::*;
 use ipnet::IpNet;
 use proptest::{prelude::*, sample::select};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

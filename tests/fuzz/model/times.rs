@@ -1,8 +1,8 @@
 //! Instants and schedules: what is read is the instant that was written, and a schedule's next tick is later and found
 //! soon.
 
-use super::{cases, now, number, soon, spoilt_text, text, within};
-use crate::*;
+use crate::{cases, now, number, soon, spoilt_text, text, within};
+use dueq_model::*;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use proptest::{collection::vec, prelude::*, sample::select};
 use std::time::Duration;

@@ -1,0 +1,6 @@
+//! The readers of `dueq-model`.
+
+mod queries;
+mod stored;
+mod times;
+mod urls;
