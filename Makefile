@@ -67,6 +67,7 @@ prove: setup ## The long proof, two hours or more: faults, a million messages, s
 	mkdir -p $(TARGET)/seeded
 	cp $(TARGET)/debug/dueq $(TARGET)/seeded/dueq
 	PROPTEST_CASES=2000 $(CARGO) test --locked --lib --quiet fuzz
+	PROPTEST_CASES=2000 $(CARGO) test --locked --lib --quiet -p dueq-fuzz
 	DUEQ_SEEDED_BINARY="$(abspath $(TARGET))/seeded/dueq" $(CARGO) bench --locked --bench prove -- $(ARGS)
 
 .PHONY: lint

@@ -16,7 +16,6 @@ mod half_done;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod load;
-mod loss;
 mod lost_links;
 mod machinery;
 mod memory;

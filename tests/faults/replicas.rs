@@ -123,17 +123,7 @@ impl Three {
         let replicas = vec![servers[1].port(), servers[2].port()];
         let group = Group { replicas, down_after: 1_000, ..Group::of(NAME, &servers[0]) };
         let sentinels = Sentinels::start(3, &[group], "").await;
-        for member in 0..3 {
-            eventually("the replicas are known to be well", || async {
-                let known: Vec<BTreeMap<String, String>> =
-                    sentinels.ask(member, &["REPLICAS", NAME]).await.ok()?;
-                let well = |one: &&BTreeMap<String, String>| {
-                    one["flags"] == "slave" && one["master-link-status"] == "ok"
-                };
-                (known.iter().filter(well).count() == 2).then_some(())
-            })
-            .await;
-        }
+        sentinels.know_well(NAME, 2).await;
         Three { servers, sentinels }
     }
 

@@ -25,17 +25,7 @@ impl Ground {
         let replicas = vec![replica.port()];
         let group = Group { replicas, down_after, ..Group::of(NAME, primary) };
         let sentinels = Sentinels::start(3, &[group], "").await;
-        for member in 0..3 {
-            eventually("the replica is known to be well", || async {
-                let known: Vec<BTreeMap<String, String>> =
-                    sentinels.ask(member, &["REPLICAS", NAME]).await.ok()?;
-                known
-                    .iter()
-                    .any(|one| one["flags"] == "slave" && one["master-link-status"] == "ok")
-                    .then_some(())
-            })
-            .await;
-        }
+        sentinels.know_well(NAME, 1).await;
         Ground { servers, sentinels }
     }
 

@@ -1,6 +1,7 @@
 //! Sentinels: the server under test with `--sentinel`, each on a free port, in a directory of its own. They know of each
 //! other and of replicas from the beginning, so that nobody waits until they have met.
 
+use std::collections::BTreeMap;
 use std::fs::{File, create_dir_all, write};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -112,6 +113,21 @@ impl Sentinels {
         let Sentinel { port, password, .. } = &self.members[member];
         let mut connection = connect(&url(*port, password.as_deref())).await?;
         redis::cmd("SENTINEL").arg(words).query_async(&mut connection).await
+    }
+
+    /// Waits until all of them know that so many replicas of this primary are well.
+    pub async fn know_well(&self, name: &str, replicas: usize) {
+        for member in 0..self.members.len() {
+            eventually("the replicas are known to be well", || async {
+                let known: Vec<BTreeMap<String, String>> =
+                    self.ask(member, &["REPLICAS", name]).await.ok()?;
+                let well = |one: &&BTreeMap<String, String>| {
+                    one["flags"] == "slave" && one["master-link-status"] == "ok"
+                };
+                (known.iter().filter(well).count() == replicas).then_some(())
+            })
+            .await;
+        }
     }
 
     /// A failover as an operator orders it; the one that is asked leads it.

@@ -61,6 +61,10 @@ pub struct Actor {
     pinned: Option<usize>,
     /// The instance that the last request went to.
     instance: usize,
+    /// It waits after each change until whatever comes next is certain to come later: the record knows milliseconds.
+    careful: bool,
+    /// A seeded bug: it hears `redis_unavailable` for `outcome_unknown`.
+    deaf: bool,
     /// How many payloads it has made.
     pub(super) payloads: u64,
 }
@@ -76,6 +80,8 @@ impl Actor {
             fleet: fleet.clone(),
             pinned: None,
             instance: 0,
+            careful: false,
+            deaf: false,
             payloads: 0,
         }
     }
@@ -86,14 +92,31 @@ impl Actor {
         self
     }
 
+    /// The same, but it waits after each change until whatever comes next is certain to come later.
+    pub fn careful(self) -> Actor {
+        Actor { careful: true, ..self }
+    }
+
+    /// The same, but it hears `redis_unavailable` for `outcome_unknown`.
+    pub fn deaf(self, deaf: bool) -> Actor {
+        Actor { deaf, ..self }
+    }
+
     /// getTopic, which is not recorded.
     pub async fn topic(&mut self) -> Outcome<Value> {
         let path = format!("/topics/{}", self.topic);
         self.ask("GET", &path, None, None).await.map(|answer| answer.json())
     }
 
-    pub(super) fn note(&self, sent: Ms, what: What) {
+    pub(super) async fn note(&self, sent: Ms, what: What) {
+        let holds = matches!(
+            what,
+            What::Lease { .. } | What::Ack { .. } | What::Nack { .. } | What::Extend { .. }
+        );
         self.recorder.add(&self.topic, self.number, self.instance, sent, what);
+        if self.careful && !holds {
+            moment().await;
+        }
     }
 
     /// Sends JSON and reads the answer's.
@@ -123,7 +146,10 @@ impl Actor {
         let headers: &[_] = if body.is_some() { &json } else { &[] };
         let answer = client.try_send(method, path, headers, body);
         match tokio::time::timeout(leave.unwrap_or(LIMIT), answer).await {
-            Ok(answer) => classify(answer),
+            Ok(answer) => match classify(answer) {
+                Outcome::Unknown if self.deaf => Outcome::Never,
+                outcome => outcome,
+            },
             Err(_) if leave.is_some() => Outcome::Unknown,
             // Its process is gone, and the port may be somebody else's by now.
             Err(_) if self.fleet.at(instance).addr() != client.addr() => Outcome::Unknown,
@@ -133,6 +159,11 @@ impl Actor {
             }
         }
     }
+}
+
+/// What comes next is certain to come later: the record knows milliseconds.
+pub async fn moment() {
+    tokio::time::sleep(Duration::from_millis(3)).await;
 }
 
 /// The body of an answer that was 2xx.

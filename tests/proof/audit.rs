@@ -30,7 +30,7 @@ const LINES: [&str; 2] = ["heads", "queued"];
 const HASHES: [&str; 5] = ["messages", "extra", "events", "keys", "meta"];
 
 /// What `meta` counts.
-const TOTALS: [&str; 14] = [
+pub const TOTALS: [&str; 14] = [
     "published",
     "granted",
     "acked",

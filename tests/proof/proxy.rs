@@ -38,7 +38,7 @@ pub enum Mode {
     /// A connection that the server closes stays open towards the client.
     KeepOpen,
     /// Wherever the first of two texts is in what passes, either way, the second is written over it and what follows it.
-    Overwrite(&'static [(&'static str, &'static str)]),
+    Overwrite(&'static [(String, String)]),
 }
 
 /// How often something was done to answers: reads of a socket, which may hold several answers.

@@ -106,7 +106,7 @@ impl Proof {
 
     /// Every fault of the table that is asked for, at `everysec` and at `always`, and where there are replicas with topics that wait for them.
     pub async fn faults(&mut self, asked: impl Fn(&str) -> bool) {
-        for (name, _) in scenarios::FAULTS.into_iter().filter(|(name, _)| asked(name)) {
+        for (name, _) in scenarios::FAULTS.iter().copied().filter(|(name, _)| asked(name)) {
             let with_replicas = scenarios::REPLICATED.contains(&name);
             let replicated = with_replicas.then_some(Durability::Replicated);
             for durability in

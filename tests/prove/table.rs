@@ -148,7 +148,7 @@ fn faults(proof: &Proof) -> String {
         "| fault | `everysec`: published | lost | duplicated | `always`: published | lost | duplicated | `replicated`: published | lost | duplicated |\n\
          |---|---|---|---|---|---|---|---|---|---|\n",
     );
-    for (name, described) in scenarios::FAULTS {
+    for (name, described) in scenarios::FAULTS.iter().copied() {
         let all = [Durability::Everysec, Durability::Always, Durability::Replicated];
         let cells = all.map(|durability| {
             let of = |report: &&Report| report.scenario == name && report.durability == durability;

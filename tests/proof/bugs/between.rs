@@ -3,26 +3,33 @@
 
 use crate::proof::proxy::Mode;
 
-/// One epoch for ever, whichever server answers.
-const ONE_EPOCH: (&str, &str) =
-    ("master_replid:", "master_replid:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
-
-/// What the proxy of a scenario does where this bug is on.
-pub fn mode(bug: Option<&str>) -> Mode {
-    match bug {
-        Some("closed connections look open") => Mode::KeepOpen,
-        Some("lanes stay at a replica") => Mode::Overwrite(&[
-            ("role:slave", "role:other"),
-            ("$5\r\nslave", "$5\r\nother"),
-            ("READONLY", "TRYAGAIN"),
-            ONE_EPOCH,
-        ]),
-        Some("fence without its epoch") => Mode::Overwrite(&[ONE_EPOCH]),
-        // The answer to WAIT, before that to INFO.
-        Some("unconfirmed counts") => Mode::Overwrite(&[(":0\r\n$", ":1\r\n$")]),
-        Some("wake-ups not restored") => {
-            Mode::Overwrite(&[("SUBSCRIBE\r\n$9\r\ndueq:wake", "SUBSCRIBE\r\n$9\r\ndueq:deaf")])
+/// What the proxy of a scenario does where this bug is on. The replication ID is that of the first primary, whose epoch goes
+/// on for ever.
+pub fn mode(bug: Option<&str>, replication_id: &str) -> Mode {
+    let one_epoch = ("master_replid:".to_owned(), format!("master_replid:{replication_id}"));
+    let texts: Vec<(String, String)> = match bug {
+        Some("closed connections look open") => return Mode::KeepOpen,
+        Some("lanes stay at a replica") => {
+            let mut texts = pairs(&[
+                ("role:slave", "role:other"),
+                ("$5\r\nslave", "$5\r\nother"),
+                ("READONLY", "TRYAGAIN"),
+            ]);
+            texts.push(one_epoch);
+            texts
         }
-        _ => Mode::Pass,
-    }
+        Some("fence without its epoch") => vec![one_epoch],
+        // The answer to WAIT, before that to INFO.
+        Some("unconfirmed counts") => pairs(&[(":0\r\n$", ":1\r\n$")]),
+        Some("wake-ups not restored") => {
+            pairs(&[("SUBSCRIBE\r\n$9\r\ndueq:wake", "SUBSCRIBE\r\n$9\r\ndueq:deaf")])
+        }
+        _ => return Mode::Pass,
+    };
+    // Leaks once per scenario.
+    Mode::Overwrite(texts.leak())
+}
+
+fn pairs(texts: &[(&str, &str)]) -> Vec<(String, String)> {
+    texts.iter().map(|(find, put)| ((*find).to_owned(), (*put).to_owned())).collect()
 }

@@ -4,31 +4,31 @@ use super::probes::{
     bounds, calls, counts, customers, deaths, faults, forgets, grants, groups, keys, leases,
     leftovers, links, moves, replicas, told, waits,
 };
-use super::{Bug, bug, scenario};
+use super::{Bug, bug, probe, scenario};
 use crate::proof::scenarios::{clock, cluster_clocks, endurance, failover, memory_stays, snapshot};
 
 /// All of them.
 pub fn all() -> Vec<Bug> {
     vec![
         // Grants and leases.
-        bug("early by 2 ms", &["I3"], scenario!(grants::impatient_consumers))
+        bug("early by 2 ms", &["I3"], probe!(grants::impatient_consumers))
             .does("a lease takes what is due two milliseconds from now")
             .patch(
                 "lease",
                 "redis.call('ZCOUNT', KEYS[3], '-inf', now))",
                 "redis.call('ZCOUNT', KEYS[3], '-inf', now + 2))",
             ),
-        bug("promoted early", &["I3"], scenario!(grants::impatient_consumers))
+        bug("promoted early", &["I3"], probe!(grants::impatient_consumers))
             .does("messages with a priority are ready 5 ms before they are due")
             .patch("lease", "lib.promote(now, LIMIT,", "lib.promote(now + 5, LIMIT,"),
-        bug("local clock", &["I3", "I4"], scenario!(grants::impatient_consumers))
+        bug("local clock", &["I3", "I4"], probe!(grants::impatient_consumers))
             .does("a delay is counted from a clock that is two seconds slow, and the answer says otherwise")
             .patch(
                 "publish",
                 "local due = due_at(asked, now, up)\n",
                 "local due = math.max(now, due_at(asked, now, up) - 2000)\n",
             ),
-        bug("order reversed", &["I16"], scenario!(grants::one_after_another))
+        bug("order reversed", &["I16"], probe!(grants::one_after_another))
             .does("of what is taken together the last comes first")
             .patch(
                 "lease",
@@ -36,21 +36,21 @@ pub fn all() -> Vec<Bug> {
                 "local popped, plain = redis.call('ZPOPMIN', KEYS[3], due), {}\n\
                       for i = 1, #popped, 2 do plain[#popped - i], plain[#popped - i + 1] = popped[i], popped[i + 1] end\n",
             ),
-        bug("old payload after a replace", &["I2"], scenario!(grants::changed_messages))
+        bug("old payload after a replace", &["I2"], probe!(grants::changed_messages))
             .does("a replace answers 200 and leaves the payload as it was")
             .patch(
                 "publish_special",
                 "    add(bodies, member, body)\n",
                 "    add(bodies, member, code == 2 and redis.call('HGET', k.messages, member) or body)\n",
             ),
-        bug("update without its due time", &["I3"], scenario!(grants::changed_messages))
+        bug("update without its due time", &["I3"], probe!(grants::changed_messages))
             .does("an update changes the payload and leaves a message ready that it delayed")
             .patch(
                 "update",
                 "  place(member, priority, due, now, k.delayed, k.delayed_prio, k.ready)\n  if interval",
                 "  place(member, priority, math.min(due, now), now, k.delayed, k.delayed_prio, k.ready)\n  if interval",
             ),
-        bug("ttl ignored on redelivery", &["the contract"], scenario!(grants::time_to_live))
+        bug("ttl ignored on redelivery", &["the contract"], probe!(grants::time_to_live))
             .does("a message that was granted before is granted again after its time to live")
             .patch(
                 "lease",
@@ -68,34 +68,34 @@ pub fn all() -> Vec<Bug> {
                 "local over = false\n",
             )
             .patch("*", "count = note_over(k, now, over, rules.ttl, budget)\n", "count = 0\n"),
-        bug("paused not honoured", &["the contract", "I15"], scenario!(grants::a_pause))
+        bug("paused not honoured", &["the contract", "I15"], probe!(grants::a_pause, 2))
             .does("a lease grants messages of a paused topic")
             .patch("lease", "if rules.paused then", "if false then"),
-        bug("lease shorter than said", &["I4"], scenario!(leases::leases_that_run_out))
+        bug("lease shorter than said", &["I4"], probe!(leases::leases_that_run_out))
             .does("a lease ends half a second before the deadline that its holder was told")
             .patch(
                 "lease",
                 "pack_lease(up + tonumber(ARGV[want + 1]), number)",
                 "pack_lease(now + tonumber(ARGV[want + 1]) - 500, number)",
             ),
-        bug("no token check", &["I5"], scenario!(leases::old_tokens))
+        bug("no token check", &["I5"], probe!(leases::old_tokens))
             .does("whoever ever held a message may end or extend its present lease")
             .patch("*", "if attempts + 1 ~= attempt then return false end", ""),
-        bug("token without deadline", &["I5", "I6"], scenario!(leases::late_nacks))
+        bug("token without deadline", &["I5", "I6"], probe!(leases::late_nacks))
             .does("a token holds its lease as long as nobody else was granted the message")
             .patch(
                 "*",
                 "if deadline <= now or of_lease ~= epoch then return false end",
                 "if of_lease ~= epoch then return false end",
             ),
-        bug("expired lease ackable", &["I5"], scenario!(leases::late_acks))
+        bug("expired lease ackable", &["I5"], probe!(leases::late_acks))
             .does("an ack of a first grant is taken after the deadline, before the next grant")
             .patch(
                 "ack",
                 "local least, good, before = (now + 1) * 2048,",
                 "local least, good, before = 1,",
             ),
-        bug("attempt wrapped at 2048", &["I5"], scenario!(leases::grant_2049))
+        bug("attempt wrapped at 2048", &["I5"], probe!(leases::grant_2049))
             .does("of a token's attempt only eleven bits are compared")
             .patch(
                 "*",
@@ -109,29 +109,29 @@ pub fn all() -> Vec<Bug> {
                 "local number = numbers[at + 1]",
                 "local number = numbers[at + 1] or redis.call('HGET', meta, 'epochs')",
             ),
-        bug("extend shortens", &["I6"], scenario!(leases::extensions))
+        bug("extend shortens", &["I6"], probe!(leases::extensions))
             .does("an extension by less than what is left makes the lease shorter")
             .patch("extend", "if wanted > deadline or sooner then", "if wanted ~= deadline then"),
-        bug("extend past the cap", &["I6"], scenario!(leases::extensions))
+        bug("extend past the cap", &["I6"], probe!(leases::extensions))
             .does("a lease can be extended past 12 h from its grant")
             .patch(
                 "extend",
                 "local wanted = math.min(up + math.abs(lease), tonumber(ARGV[options + n + i]))",
                 "local wanted = now + math.abs(lease)",
             ),
-        bug("long poll oversleeps", &["I12"], scenario!(waits::waiting_consumers))
+        bug("long poll oversleeps", &["I12"], probe!(waits::waiting_consumers, 2))
             .does("consumers that wait are told a moment two seconds after the message falls due")
             .patch(
                 "lease",
                 "local reply = { now, up, next_at,",
                 "local reply = { now, up, next_at == 0 and 0 or next_at + 2000,",
             ),
-        bug("wake-up left to the instance", &["I12"], scenario!(waits::waiting_consumers))
+        bug("wake-up left to the instance", &["I12"], probe!(waits::waiting_consumers, 2))
             .does("a publish wakes nobody at another instance than it came through")
             .patch("publish", "  announce(meta_key)\n", ""),
         bug("wake-ups not restored", &["I12"], scenario!(waits::waiting_after_a_restart))
             .does("an instance that lost its subscription to wake-ups never notices"),
-        bug("missing bound on a scan", &["I12"], scenario!(waits::many_leases_over))
+        bug("missing bound on a scan", &["I12"], probe!(waits::many_leases_over))
             .does("one call ends all leases that are over, however many there are")
             .patch(
                 "lease",
@@ -139,54 +139,54 @@ pub fn all() -> Vec<Bug> {
                 "local list = redis.call('ZRANGEBYSCORE', key, '-inf', over, 'WITHSCORES')",
             ),
         // What ends messages, keys, and what dueq does of its own accord.
-        bug("pop before record", &["I1"], scenario!(faults::lost_answers))
+        bug("pop before record", &["I1"], probe!(faults::lost_answers))
             .does("messages leave the queue in one step and are noted as leased in another, which may not come")
             .patch(
                 "lease",
                 "redis.call('ZADD', KEYS[1], unpack(leases))",
                 "if now % 8 > 0 then redis.call('ZADD', KEYS[1], unpack(leases)) end",
             ),
-        bug("a counter not counted", &["I9"], scenario!(counts::plain_lives))
+        bug("a counter not counted", &["I9"], probe!(counts::plain_lives))
             .does("the usual ack is left out of the totals")
             .patch("ack", "redis.call('HINCRBY', KEYS[5], 'acked', n)", ""),
-        bug("housekeeping counts twice", &["I9"], scenario!(counts::leases_nobody_asks_for))
+        bug("housekeeping counts twice", &["I9"], probe!(counts::leases_nobody_asks_for))
             .does("leases that housekeeping ends count twice")
             .patch(
                 "sweep",
                 "redis.call('HINCRBY', k.meta, 'lease_expired', ended)",
                 "redis.call('HINCRBY', k.meta, 'lease_expired', 2 * ended)",
             ),
-        bug("retained counted twice", &["I9"], scenario!(counts::retained_messages))
+        bug("retained counted twice", &["I9"], probe!(counts::retained_messages))
             .does("an acked message counts as expired when its retention ends")
             .patch(
                 "*",
                 "redis.call('ZREM', k.acked, unpack(gone))",
                 "redis.call('ZREM', k.acked, unpack(gone)) redis.call('HINCRBY', k.meta, 'expired', #gone)",
             ),
-        bug("delete leaves the body", &["I8"], scenario!(counts::deletes))
+        bug("delete leaves the body", &["I8"], probe!(counts::deletes))
             .does("a deleted message's body stays in Redis")
             .patch("delete", "redis.call('HDEL', k.messages, unpack(members))", ""),
-        bug("delete of a leased message", &["I11"], scenario!(counts::deletes))
+        bug("delete of a leased message", &["I11"], probe!(counts::deletes))
             .does("a delete without force takes a message from its holder")
             .patch("delete", "if ARGV[4] ~= '1' then return 'LEASED' end", ""),
-        bug("delete undone", &["I11"], scenario!(counts::deletes))
+        bug("delete undone", &["I11"], probe!(counts::deletes))
             .does("a ready message is granted although its delete was answered")
             .patch(
                 "delete",
                 "drop_all(k, { member }, 'deleted')",
                 "if state ~= 'ready' then drop_all(k, { member }, 'deleted') end",
             ),
-        bug("bulk delete of leased messages", &["I8", "I9", "I11"], scenario!(counts::a_bulk_delete))
+        bug("bulk delete of leased messages", &["I8", "I9", "I11"], probe!(counts::a_bulk_delete))
             .does("a delete of many messages takes those that somebody holds")
             .patch("change_messages", "if state == 'leased' then return 2 end", ""),
-        bug("bulk delete counts once", &["I9"], scenario!(counts::a_bulk_delete))
+        bug("bulk delete counts once", &["I9"], probe!(counts::a_bulk_delete))
             .does("messages that one request deletes are left out of the totals")
             .patch(
                 "change_messages",
                 "redis.call('HINCRBY', k.meta, total, #members)",
                 "if total ~= 'deleted' then redis.call('HINCRBY', k.meta, total, #members) end",
             ),
-        bug("purge takes leased ones", &["I1", "I5", "I9"], scenario!(counts::a_purge))
+        bug("purge takes leased ones", &["I1", "I5", "I9"], probe!(counts::a_purge))
             .does("a purge removes messages that somebody holds")
             .patch(
                 "purge_topic",
@@ -195,7 +195,7 @@ pub fn all() -> Vec<Bug> {
                       for _, held in ipairs(redis.call('ZRANGE', k.unack, 0, limit)) do\n\
                       redis.call('ZREM', k.unack, held) drop_all(k, { held }, 'purged') end\n",
             ),
-        bug("dead not atomic", &["I7", "I8", "I9"], scenario!(deaths::deaths))
+        bug("dead not atomic", &["I7", "I8", "I9"], probe!(deaths::deaths))
             .does("the last failure takes a message out, and a later step puts it among the dead")
             .patch(
                 "nack",
@@ -209,17 +209,17 @@ pub fn all() -> Vec<Bug> {
                           redis.call('ZADD', k.dead, now, member) redis.call('ZREM', k.dead_out, member) end\n\
                           local more = sweep(k, now, tonumber(ARGV[2]), rules)",
             ),
-        bug("nack does not count", &["I7"], scenario!(deaths::budgets))
+        bug("nack does not count", &["I7"], probe!(deaths::budgets))
             .does("a failure uses up no attempt")
             .patch("nack", "if kind == 'n' or kind == 'd' then counted = counted + 1 end", ""),
-        bug("release counts", &["I7"], scenario!(deaths::budgets))
+        bug("release counts", &["I7"], probe!(deaths::budgets))
             .does("a message that is given back unworked uses up an attempt")
             .patch(
                 "nack",
                 "if kind == 'n' or kind == 'd' then counted = counted + 1 end",
                 "if kind ~= 'u' then counted = counted + 1 end",
             ),
-        bug("redrive keeps the old budget", &["I7"], scenario!(deaths::a_redrive))
+        bug("redrive keeps the old budget", &["I7"], probe!(deaths::a_redrive))
             .does("a message is redriven with its attempts used up")
             .patch(
                 "redrive_message",
@@ -231,14 +231,14 @@ pub fn all() -> Vec<Bug> {
                 "format_extra(attempts, 0, max_attempts,",
                 "format_extra(attempts, used, max_attempts,",
             ),
-        bug("key not freed", &["I8", "I10"], scenario!(keys::keys_set_free))
+        bug("key not freed", &["I8", "I10"], probe!(keys::keys_set_free))
             .does("a message that is done goes on holding its key")
             .patch(
                 "*",
                 "if key ~= '' and redis.call('HGET', k.keys, key) == member then",
                 "if false then",
             ),
-        bug("key held by the dead", &["I10"], scenario!(keys::keys_set_free))
+        bug("key held by the dead", &["I10"], probe!(keys::keys_set_free))
             .does("a publish is answered by a dead message that had its key")
             .patch(
                 "*",
@@ -250,14 +250,14 @@ pub fn all() -> Vec<Bug> {
                 "if waiting_now or where == 'leased' then",
                 "if where and where ~= 'acked' then",
             ),
-        bug("idempotency key ignored", &["I10"], scenario!(keys::repeated_publishes))
+        bug("idempotency key ignored", &["I10"], probe!(keys::repeated_publishes))
             .does("a publish that is repeated makes a second message")
             .patch(
                 "publish_special",
                 "local first = not code and idem ~= '' and redis.call('HGET', k.idem, idem)",
                 "local first = false",
             ),
-        bug("idempotency answers of old", &["I10"], scenario!(keys::repeats_of_what_is_gone))
+        bug("idempotency answers of old", &["I10"], probe!(keys::repeats_of_what_is_gone))
             .does("a repeated publish is told the state that its message had at first")
             .patch("publish_special", "state = where or 'gone'", "state = word"),
         bug("waiting is an attempt", &["I14"], scenario!(told::a_paused_host))
@@ -268,7 +268,7 @@ pub fn all() -> Vec<Bug> {
                 "local attempt = attempts + 1",
             )
             .patch("nack", "if kind ~= 'w' then redis.call('HSET', k.extra", "if true then redis.call('HSET', k.extra"),
-        bug("answers swapped", &["I2", "I15"], scenario!(groups::crowds))
+        bug("answers swapped", &["I2", "I15"], probe!(groups::crowds))
             .does("messages that are granted together are given each other's payloads")
             .patch(
                 "lease",
@@ -276,7 +276,7 @@ pub fn all() -> Vec<Bug> {
                 "bodies = redis.call('HMGET', KEYS[4], unpack(members)) end\n\
                       bodies[1], bodies[#bodies] = bodies[#bodies], bodies[1]",
             ),
-        bug("keys read first", &["I10", "I15"], scenario!(groups::one_key_by_two))
+        bug("keys read first", &["I10", "I15"], probe!(groups::one_key_by_two))
             .does("a publish looks for its key as it was 20 ms before: two of one key both are stored")
             .patch(
                 "publish_special",
@@ -284,14 +284,14 @@ pub fn all() -> Vec<Bug> {
                 "local holder = not code and key ~= '' and holders[i]\n\
                       if holder and tonumber(redis.call('ZSCORE', k.delayed, holder) or 0) > up + 59980 then holder = nil end",
             ),
-        bug("tokens read first", &["I5", "I15"], scenario!(groups::one_token_by_two))
+        bug("tokens read first", &["I5", "I15"], probe!(groups::one_token_by_two))
             .does("a token is good although its message has just been acked: two acks of one token both are 204")
             .patch(
                 "ack",
                 "codes[i] = redis.call('HEXISTS', KEYS[3], member) == 1 and 1 or 2",
                 "codes[i] = redis.call('HEXISTS', KEYS[3], member) == 1 and 1 or 0",
             ),
-        bug("blind repeat", &["I15"], scenario!(faults::lost_answers))
+        bug("blind repeat", &["I15"], probe!(faults::lost_answers))
             .does("a publish is stored twice, as if it was sent again after its answer was lost")
             .patch(
                 "publish",
@@ -300,7 +300,7 @@ pub fn all() -> Vec<Bug> {
                       local twin = string.sub(ARGV[5], 1, 10) .. string.char((string.byte(ARGV[5], 11) + 128) % 256)\n\
                       redis.call('HSET', KEYS[1], twin, ARGV[2 * n + 5]) redis.call('ZADD', KEYS[2], ARGV[4], twin)\n",
             ),
-        bug("stored after 503", &["I15"], scenario!(groups::crowds))
+        bug("stored after 503", &["I15"], probe!(groups::crowds))
             .does("a publish is answered redis_unavailable, and stored all the same")
             .patch(
                 "publish",
@@ -323,7 +323,7 @@ pub fn all() -> Vec<Bug> {
             .does("a topic's authorization goes wherever its messages go"),
         bug("denied and dialled", &["I14"], scenario!(told::secrets))
             .does("an address is called that --callback-deny names"),
-        bug("tick doubled", &["I14"], scenario!(told::ticks))
+        bug("tick doubled", &["I14"], probe!(told::ticks, 2))
             .does("two instances make the same tick of a schedule")
             .patch("claim_schedules", "redis.call('ZADD', KEYS[3], held, name)", "")
             .patch(
@@ -332,7 +332,7 @@ pub fn all() -> Vec<Bug> {
                 "local first = idem ~= '' and string.byte(idem) ~= 255 and redis.call('HGET', k.idem, idem)",
             ),
         // Groups, and limits of how much is granted.
-        bug("a failed head steps aside", &["I17"], scenario!(customers::a_failed_head))
+        bug("a failed head steps aside", &["I17"], probe!(customers::a_failed_head))
             .does("a message that failed lets the next of its group go while it waits")
             .patch(
                 "nack",
@@ -341,13 +341,13 @@ pub fn all() -> Vec<Bug> {
                          leave_groups(k, { member }, { group }, { order })\n\
                          place(member, priority, due, now, k.delayed, k.delayed_prio, k.ready)\n        if due < earliest",
             ),
-        bug("the dead hold their group", &["I8", "I17"], scenario!(customers::a_dead_head))
+        bug("the dead hold their group", &["I8", "I17"], probe!(customers::a_dead_head))
             .does("a message that dies blocks its group for ever")
             .patch("*", "  leave_groups(k, { member }, { group }, { order })\nend", "end"),
-        bug("the deleted hold their group", &["I8", "I17"], scenario!(customers::a_deleted_head))
+        bug("the deleted hold their group", &["I8", "I17"], probe!(customers::a_deleted_head))
             .does("a message that is deleted blocks its group for ever")
             .patch("delete", "  if any then leave_groups(k, members, groups, orders) end\n", ""),
-        bug("next by due time", &["I17"], scenario!(customers::a_delayed_turn))
+        bug("next by due time", &["I17"], probe!(customers::a_delayed_turn))
             .does("of a group whatever falls due first is next, not what was published first")
             .patch(
                 "*",
@@ -357,43 +357,43 @@ pub fn all() -> Vec<Bug> {
                       table.sort(line, function(a, b) return due_of(a) < due_of(b) end)\n\
                       for _, entry in ipairs({ unpack(line, 1, math.min(free, #line)) }) do",
             ),
-        bug("one more of a group", &["I17"], scenario!(customers::some_at_once))
+        bug("one more of a group", &["I17"], probe!(customers::some_at_once))
             .does("of a group one more may be leased at once than its topic allows")
             .patch(
                 "*",
                 "local free = math.min(limit, most - redis.call('ZLEXCOUNT', k.heads, from, upto))",
                 "local free = math.min(limit, most + 1 - redis.call('ZLEXCOUNT', k.heads, from, upto))",
             ),
-        bug("rate of a group ignored", &["I18"], scenario!(customers::a_slow_group))
+        bug("rate of a group ignored", &["I18"], probe!(customers::a_slow_group))
             .does("the messages of a group fall due as if it had no rate")
             .patch(
                 "*",
                 "return tonumber(most or 1), tonumber(interval or ''), tonumber(burst or 1)",
                 "return tonumber(most or 1), nil, tonumber(burst or 1)",
             ),
-        bug("next of a group at once", &["I18"], scenario!(customers::a_slow_line))
+        bug("next of a group at once", &["I18"], probe!(customers::a_slow_line))
             .does("the next message of a group does not wait for the rate of its group")
             .patch("*", "local at = head_due(k, string.sub(entries[i], 1, 16), members[i], now, due, interval, burst)", "local at = due")
             .patch("lease", "most = lib.hold_early(k, now, most, interval, burst, 3)", "most = most"),
-        bug("unused calls are kept", &["I18"], scenario!(customers::a_slow_topic))
+        bug("unused calls are kept", &["I18"], probe!(customers::a_slow_topic))
             .does("what a topic did not grant in the last minute is granted on top of its rate")
             .patch("take_calls", "now - math.max(50000, interval)", "now - 60000000"),
-        bug("turns of the deleted are kept", &["I18"], scenario!(customers::a_left_turn))
+        bug("turns of the deleted are kept", &["I18"], probe!(customers::a_left_turn))
             .does("what waits for the rate of its group waits for those too that were deleted before they went")
             .patch("*", "if redis.call('ZREM', k.turns, unpack(members)) > 0 then", "if false then"),
-        bug("turns are only planned", &["I18"], scenario!(customers::a_late_consumer))
+        bug("turns are only planned", &["I18"], probe!(customers::a_late_consumer))
             .does("all messages of a group whose planned turn is over are granted at once")
             .patch("lease", "most = lib.hold_early(k, now, most, interval, burst, 3)", "most = most"),
-        bug("marked groups are forgotten", &["I12", "I18"], scenario!(customers::a_long_line))
+        bug("marked groups are forgotten", &["I12", "I18"], probe!(customers::a_long_line))
             .does("where many messages of a group leave before their turns, those far behind wait for their turns too")
             .patch("*", "if #line > 64 then mark(k, id, half) end", ""),
-        bug("lives end in line", &["I18"], scenario!(customers::a_ttl_in_line))
+        bug("lives end in line", &["I18"], probe!(customers::a_ttl_in_line))
             .does("the time to live of a message begins before the rate of its group lets it go")
             .patch("publish_special", "waits and interval and NEVER or due + tonumber(ttl)", "due + tonumber(ttl)"),
-        bug("one partition's leases", &["I18"], scenario!(customers::leases_of_all_parts))
+        bug("one partition's leases", &["I18"], probe!(customers::leases_of_all_parts))
             .does("leases of a topic of several partitions are counted in none")
             .patch("count_leases", "return { now, leases,", "return { now, 0,"),
-        bug("one more lease", &["I18"], scenario!(customers::leases_at_once))
+        bug("one more lease", &["I18"], probe!(customers::leases_at_once))
             .does("of a topic one more message is leased at once than it allows")
             .patch(
                 "lease",
@@ -421,7 +421,7 @@ pub fn all() -> Vec<Bug> {
         bug("lanes stay at a replica", &["I12"], scenario!(failover::failover_idle))
             .does("a lane does not mind that its server has become a replica"),
         // A registry that has gone back, while the partitions have not.
-        bug("partitions fewer again", &["I1", "I12"], scenario!(forgets::a_registry_set_back))
+        bug("partitions fewer again", &["I1", "I12"], probe!(forgets::a_registry_set_back))
             .does("a registry that has forgotten a growth is believed")
             .patch(
                 "open_partition",
@@ -429,10 +429,10 @@ pub fn all() -> Vec<Bug> {
                 "if false then",
             )
             .patch("open_partition", "if known == number and changed > revision then", "if false then"),
-        bug("a pause forgotten", &["I15"], scenario!(forgets::a_registry_set_back))
+        bug("a pause forgotten", &["I15"], probe!(forgets::a_registry_set_back))
             .does("a registry that has forgotten a pause is believed")
             .patch("open_partition", "if known == number and changed > revision then", "if false then"),
-        bug("one partition's mark believed", &["I1"], scenario!(forgets::a_deletion_forgotten))
+        bug("one partition's mark believed", &["I1"], probe!(forgets::a_deletion_forgotten))
             .does("a topic is deleted since one of its partitions says so, though its first is open")
             .patch(
                 "open_partition",
@@ -446,32 +446,23 @@ pub fn all() -> Vec<Bug> {
         // Answers that wait for replicas.
         bug("unconfirmed counts", &["I13"], scenario!(replicas::unconfirmed))
             .does("what no replica has confirmed counts as confirmed by one"),
-        bug("fence refused", &["I13"], scenario!(replicas::unconfirmed))
-            .does("a full primary refuses the write that replicas are to confirm, and an earlier one counts for it")
-            .patch("fence", "redis.call('HDEL', KEYS[1], '')\n", "")
-            .patch(
-                "fence",
-                "if redis.call('HSET', KEYS[1], 'fence', '1') == 1",
-                "if redis.pcall('HSET', KEYS[1], 'fence', '1') == 1",
-            ),
         bug("fence without its epoch", &["I13"], scenario!(replicas::unconfirmed))
             .does("what an old primary has written is confirmed by the replicas of the new one"),
         bug("one replica is enough", &["I13"], scenario!(replicas::a_lagging_replica))
             .does("where all replicas are to confirm, dueq waits for one"),
         bug("a shard that cannot confirm stops all", &["I12"], scenario!(replicas::a_lost_replica))
-            .does("what one server cannot confirm is taken for what none can")
-            .patch("fence", "return 'OK'", "return 'NO'"),
+            .does("what one server cannot confirm is taken for what none can"),
         bug("closed connections look open", &["I15"], scenario!(links::closed))
             .does("what Redis has closed is used for the next request"),
         // What no answer shows: the watch over every run is there for it.
-        bug("script that holds Redis", &["I12"], scenario!(waits::waiting_consumers))
+        bug("script that holds Redis", &["I12"], probe!(waits::waiting_consumers, 2))
             .does("a lease takes tens of milliseconds of Redis's CPU")
             .patch(
                 "lease",
                 "local now, up = now_ms()\n",
                 "local now, up = now_ms()\nfor i = 1, 4000000 do end\n",
             ),
-        bug("panic in the background", &["no panic"], scenario!(counts::leases_nobody_asks_for))
+        bug("panic in the background", &["no panic"], probe!(counts::leases_nobody_asks_for))
             .does("housekeeping panics, and no request notices"),
         bug("ticks that stay where they were", &["I14"], scenario!(clock::clock_of_schedules))
             .does("the tick that a clock that was ahead, or an older time zone database, has put elsewhere is not moved")
@@ -480,7 +471,7 @@ pub fn all() -> Vec<Bug> {
                 "local lost = next_at ~= ARGV[2] or claimed_at ~= ARGV[3]",
                 "local lost = next_at ~= ARGV[2] or claimed_at ~= ARGV[3] or ARGV[5] == '0'",
             ),
-        bug("loop that ends", &["I14"], scenario!(told::ticks))
+        bug("loop that ends", &["I14"], probe!(told::ticks, 2))
             .does("schedules tick once and no more, and no request notices")
             .patch(
                 "claim_schedules",
@@ -494,23 +485,23 @@ pub fn all() -> Vec<Bug> {
         bug("descriptor kept", &["no growth"], scenario!(endurance::endurance))
             .does("every connection leaves a file open"),
         // Callbacks, and deaths that are told of elsewhere.
-        bug("a letter goes with its message", &["I1"], scenario!(calls::letters))
+        bug("a letter goes with its message", &["I1"], probe!(calls::letters))
             .does("what is deleted before its death was told of elsewhere is never told of")
             .patch("*", "  if died then members = but_untold(k, members) end\n", ""),
-        bug("a move without a claim", &["I8"], scenario!(moves::moves))
+        bug("a move without a claim", &["I8"], probe!(moves::moves, 2))
             .does("what was redriven or deleted since it was read moves all the same")
             .patch("claim_dead", "elseif stands[i][1] ~= 7 then", "elseif false then"),
-        bug("moved on and on", &["the contract"], scenario!(moves::a_circle))
+        bug("moved on and on", &["the contract"], probe!(moves::a_circle))
             .does("what moved here when it died moves on when it dies again")
             .patch(
                 "take_dead",
                 "not bodyless and redis.call('HGET', k.messages, member) or ''",
                 "(string.gsub(redis.call('HGET', k.messages, member) or '', '\"o\":', '\"x\":'))",
             ),
-        bug("redriven past the limit", &["the contract"], scenario!(moves::a_full_topic))
+        bug("redriven past the limit", &["the contract"], probe!(moves::a_full_topic))
             .does("a redrive makes more messages live than the topic may hold")
             .patch("*", "if room >= wanted then return room end", "if true then return math.huge end"),
-        bug("a key for its message", &["I2"], scenario!(moves::a_key_that_passes_on))
+        bug("a key for its message", &["I2"], probe!(moves::a_key_that_passes_on))
             .does("a change by a key writes the content of one message into the next of that key")
             .patch("update", "member ~= ARGV[10] or ", ""),
         bug("called as it was", &["I14"], scenario!(calls::a_pause))
@@ -536,14 +527,14 @@ pub fn all() -> Vec<Bug> {
             .does("what was parked stays so when its topic is pushed no more")
             .patch("fetch_parked", "    redis.call('ZADD', k.delayed, due, member)\n", ""),
         // What scripts compute before they write, and what they write.
-        bug("key cut at a NUL", &["I8", "I10"], scenario!(keys::a_key_with_a_nul))
+        bug("key cut at a NUL", &["I8", "I10"], probe!(keys::a_key_with_a_nul))
             .does("what is written of a message that failed ends where its key has a NUL")
             .patch(
                 "nack",
                 "  return table.concat({ string.format('%d,%d,', attempts, counted), max_attempts, string.format(',%d', priority), rest })",
                 "  return string.format('%d,%d,%s,%d%s', attempts, counted, max_attempts, priority, rest)",
             ),
-        bug("removed before it is placed", &["I1", "I8"], scenario!(deaths::a_backoff))
+        bug("removed before it is placed", &["I1", "I8"], probe!(deaths::a_backoff))
             .does("a nack ends the lease, and then falls over the backoff that it computes")
             .patch(
                 "nack",
@@ -551,10 +542,10 @@ pub fn all() -> Vec<Bug> {
                 "        redis.call('ZREM', k.unack, member)\n        after = backoff(policy, counted, ARGV[at + 3]) + nil",
             ),
         // What is left, and what is damaged.
-        bug("history of a deleted topic", &["I8"], scenario!(leftovers::a_deleted_topic))
+        bug("history of a deleted topic", &["I8"], probe!(leftovers::a_deleted_topic))
             .does("a deleted topic leaves its history")
             .patch("close_partition", " k.history, k.recent,", ""),
-        bug("a damaged body fails its call", &["I12"], scenario!(leftovers::a_damaged_body))
+        bug("a damaged body fails its call", &["I12"], probe!(leftovers::a_damaged_body))
             .does("a lease that looks at sizes falls over a body that is too short")
             .patch("*", "  if tag == 1 and low then size = size - 3", "  if tag == 1 then size = size - 3"),
         // What bounds the service.

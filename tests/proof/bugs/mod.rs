@@ -13,7 +13,6 @@ mod list;
 pub mod patches;
 pub mod probes;
 pub mod scene;
-mod wire;
 
 pub use self::list::all;
 
@@ -52,7 +51,7 @@ pub struct Patch {
     pub put: &'static str,
 }
 
-/// The scenario, or the probe, of this path.
+/// The scenario of this path.
 macro_rules! scenario {
     ($module:ident::$name:ident) => {
         $crate::proof::bugs::Scenario {
@@ -62,6 +61,31 @@ macro_rules! scenario {
     };
 }
 use scenario;
+
+/// The probe of this path, on so many instances.
+macro_rules! probe {
+    ($module:ident::$name:ident) => {
+        probe!($module::$name, 1)
+    };
+    ($module:ident::$name:ident, $instances:literal) => {
+        $crate::proof::bugs::Scenario {
+            name: stringify!($name),
+            run: |setting| {
+                Box::pin(async move {
+                    let start = $crate::proof::bugs::scene::Scene::start(
+                        stringify!($name),
+                        setting,
+                        $instances,
+                    );
+                    let mut scene = start.await;
+                    $module::$name(&mut scene).await;
+                    scene.end().await
+                })
+            },
+        }
+    };
+}
+use probe;
 
 /// A bug, the promises that it breaks, and what meets it.
 fn bug(name: &'static str, breaks: &'static [&'static str], scenario: Scenario) -> Bug {

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::time::sleep;
 
-use super::hand::Hand;
 use crate::harness::{Dueq, Launch, Redis, topic};
+use crate::proof::actor::{Actor, Fleet};
 use crate::proof::audit::{Audit, connect, conserved};
 use crate::proof::checker::{self, Violation};
 use crate::proof::history::{Ms, now};
@@ -56,17 +57,29 @@ impl Scene {
         Scene { redis, proxy, dueq, recorder, topic, name, setting, hands, in_time: false, found }
     }
 
+    /// A further instance.
+    pub fn launch(&self) -> Launch {
+        Dueq::at(&self.proxy.url()).bug(self.setting.bug)
+    }
+
     /// A further client, of instance number `instance`.
-    pub fn hand(&self, instance: usize) -> Hand {
+    pub fn hand(&self, instance: usize) -> Actor {
         let number = self.hands.fetch_add(1, Ordering::Relaxed);
-        let client = self.dueq[instance].client();
+        let fleet = Fleet::new(self.dueq.iter().map(Dueq::client));
         let deaf = self.setting.bug == Some("unavailable after it was sent");
-        Hand::new(&self.recorder, client, &self.topic, (instance, number)).deaf(deaf)
+        let hand = Actor::new(&self.recorder, &fleet, &self.topic, number);
+        hand.pinned(instance).careful().deaf(deaf)
     }
 
     /// So many clients of the first instance.
-    pub fn hands(&self, number: usize) -> Vec<Hand> {
+    pub fn hands(&self, number: usize) -> Vec<Actor> {
         (0..number).map(|_| self.hand(0)).collect()
+    }
+
+    /// putTopic.
+    pub async fn configure(&self, config: Value) {
+        let path = format!("/topics/{}", self.topic);
+        self.dueq[0].client().send_json("PUT", &path, &config).await;
     }
 
     /// What lies in Redis now.
@@ -84,15 +97,14 @@ impl Scene {
     /// What no record of requests shows is said here.
     pub fn demand(&mut self, kept: bool, promise: &str, otherwise: impl FnOnce() -> String) {
         if !kept {
-            self.found.push(Violation::from(format!("{promise}: {}", otherwise())));
+            self.found.push(Violation::of(promise, otherwise()));
         }
     }
 
     /// Everything must have been in time as well, which only means something where nothing was wrong
     /// with the machine.
-    pub fn in_time(mut self) -> Scene {
+    pub fn in_time(&mut self) {
         self.in_time = true;
-        self
     }
 
     /// Checks the record and what lies in Redis at the end.

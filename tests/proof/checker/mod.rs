@@ -60,6 +60,15 @@ pub struct Violation {
     pub life: Vec<String>,
 }
 
+impl Violation {
+    /// A broken promise, by the name of an invariant (`I12`, or `I12 liveness`) or other words.
+    pub fn of(invariant: &str, what: impl fmt::Display) -> Violation {
+        let number = invariant.split(' ').next().filter(|word| word.starts_with('I'));
+        let (what, invariant) = (format!("{invariant}: {what}"), number.unwrap_or(invariant));
+        Violation { invariant: invariant.to_owned(), what, life: Vec::new() }
+    }
+}
+
 impl From<String> for Violation {
     /// From `I9 conservation: what is wrong`.
     fn from(text: String) -> Violation {

@@ -2,12 +2,15 @@
 
 use serde_json::json;
 
+use crate::harness::instant;
 use crate::proof::history::{Ms, OnDuplicate, Outcome, Publish};
 
 /// What a publish says beside its payload.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     pub delay: Ms,
+    /// Due at this instant, in place of a delay.
+    pub at: Option<Ms>,
     pub priority: u8,
     pub max_attempts: Option<u32>,
     pub headers: bool,
@@ -21,6 +24,28 @@ pub struct Options {
     pub group: Option<String>,
 }
 
+impl Options {
+    /// Due after this many ms.
+    pub fn after(delay: Ms) -> Options {
+        Options { delay, ..Options::default() }
+    }
+
+    /// With this key.
+    pub fn key(key: impl Into<String>) -> Options {
+        Options { key: Some(key.into()), ..Options::default() }
+    }
+
+    /// Of this group.
+    pub fn group(group: impl Into<String>) -> Options {
+        Options { group: Some(group.into()), ..Options::default() }
+    }
+
+    /// With this many attempts.
+    pub fn attempts(max_attempts: u32) -> Options {
+        Options { max_attempts: Some(max_attempts), ..Options::default() }
+    }
+}
+
 /// A publish that can be sent, and sent again.
 #[derive(Clone, Debug)]
 pub struct Draft {
@@ -28,20 +53,25 @@ pub struct Draft {
     pub publish: Publish,
     /// The object that is sent.
     pub(super) body: String,
+    /// When it is due, if it says so.
+    pub(super) at: Option<Ms>,
 }
 
 impl Draft {
     /// A publish of this payload.
     pub fn new(payload: String, options: Options) -> Draft {
-        let Options { delay, priority, max_attempts, headers, ttl, .. } = options;
-        let mut body = format!(r#"{{"payload":{payload},"delay_ms":{delay},"priority":{priority}"#);
+        let Options { at, priority, max_attempts, headers, ttl, .. } = options;
+        let delay = options.delay;
+        let mut body = format!(r#"{{"payload":{payload},"priority":{priority}"#);
+        let text = |text: &str| json!(text).to_string();
         let mut field = |name: &str, value: Option<String>| {
             if let Some(value) = value {
                 body += &format!(r#","{name}":{value}"#);
             }
         };
-        let text = |text: &str| json!(text).to_string();
         let key = &options.key;
+        field("delay_ms", at.is_none().then(|| delay.to_string()));
+        field("deliver_at", at.map(|at| text(&instant(at))));
         field("max_attempts", max_attempts.map(|n| n.to_string()));
         field("ttl_ms", ttl.map(|n| n.to_string()));
         field("headers", headers.then(|| r#"{"X-Trace":"a"}"#.into()));
@@ -65,7 +95,7 @@ impl Draft {
             group: options.group,
             outcome: Outcome::Never,
         };
-        Draft { publish, body }
+        Draft { publish, body, at }
     }
 }
 

@@ -90,13 +90,13 @@ impl Actor {
         });
         for (ack, outcome) in acks.iter().zip(statuses) {
             let (id, token) = (ack.id.clone(), ack.token.clone());
-            self.note(sent, What::Ack { id, token, outcome });
+            self.note(sent, What::Ack { id, token, outcome }).await;
         }
         let grants = |messages: Vec<super::wire::Leased>| {
             messages.into_iter().map(|leased| leased.grant(lease_ms)).collect::<Vec<Grant>>()
         };
         let outcome = answer.map(grants);
-        self.note(sent, What::Lease { max_messages, wait, outcome: outcome.clone() });
+        self.note(sent, What::Lease { max_messages, wait, outcome: outcome.clone() }).await;
         outcome
     }
 
@@ -105,7 +105,7 @@ impl Actor {
         let sent = now();
         let outcome = self.hold("ack", grant, json!({})).await.bare();
         let (id, token) = (grant.id.clone(), grant.token.clone());
-        self.note(sent, What::Ack { id, token, outcome: outcome.clone() });
+        self.note(sent, What::Ack { id, token, outcome: outcome.clone() }).await;
         outcome
     }
 
@@ -116,7 +116,7 @@ impl Actor {
         let outcomes: Vec<Outcome<()>> = outcomes.iter().map(Outcome::bare).collect();
         for (grant, outcome) in grants.iter().zip(&outcomes) {
             let (id, token) = (grant.id.clone(), grant.token.clone());
-            self.note(sent, What::Ack { id, token, outcome: outcome.clone() });
+            self.note(sent, What::Ack { id, token, outcome: outcome.clone() }).await;
         }
         outcomes
     }
@@ -132,7 +132,7 @@ impl Actor {
         let sent = now();
         let answer = self.hold("nack", &give.grant, give.fields()).await;
         let outcome = answer.map(|answer| Nacked::from(read::<NackedWire>(answer)));
-        self.note(sent, give.what(&outcome));
+        self.note(sent, give.what(&outcome)).await;
         outcome
     }
 
@@ -146,7 +146,7 @@ impl Actor {
         let (sent, outcomes) = self.hold_batch::<NackedWire>("nack", items).await;
         let outcomes: Vec<_> = outcomes.into_iter().map(|o| o.map(Nacked::from)).collect();
         for (give, outcome) in gives.iter().zip(&outcomes) {
-            self.note(sent, give.what(outcome));
+            self.note(sent, give.what(outcome)).await;
         }
         outcomes
     }
@@ -157,7 +157,7 @@ impl Actor {
         let answer = self.hold("extend", grant, json!({"lease_ms": lease_ms})).await;
         let outcome = answer.map(|answer| Ms::from(read::<ExtendedWire>(answer)));
         let (id, token) = (grant.id.clone(), grant.token.clone());
-        self.note(sent, What::Extend { id, token, lease_ms, outcome: outcome.clone() });
+        self.note(sent, What::Extend { id, token, lease_ms, outcome: outcome.clone() }).await;
         outcome
     }
 
@@ -169,7 +169,7 @@ impl Actor {
         let outcomes: Vec<_> = outcomes.into_iter().map(|o| o.map(Ms::from)).collect();
         for ((grant, lease_ms), outcome) in grants.iter().zip(&outcomes) {
             let (id, token, lease_ms) = (grant.id.clone(), grant.token.clone(), *lease_ms);
-            self.note(sent, What::Extend { id, token, lease_ms, outcome: outcome.clone() });
+            self.note(sent, What::Extend { id, token, lease_ms, outcome: outcome.clone() }).await;
         }
         outcomes
     }

@@ -14,7 +14,7 @@ impl Actor {
         let query = if force { "?force=true" } else { "" };
         let path = format!("/messages/{id}{query}");
         let outcome = self.ask("DELETE", &path, None, None).await.bare();
-        self.note(sent, What::Delete { id: id.to_owned(), force, outcome: outcome.clone() });
+        self.note(sent, What::Delete { id: id.to_owned(), force, outcome: outcome.clone() }).await;
         outcome
     }
 
@@ -33,7 +33,7 @@ impl Actor {
         let answer = self.ask("PATCH", &format!("/messages/{id}"), body, None).await;
         let outcome = answer.map(|answer| Seen::from(read::<SeenWire>(answer)));
         let (id, outcome_) = (id.to_owned(), outcome.clone());
-        self.note(sent, What::Update { id, payload, delay, outcome: outcome_ });
+        self.note(sent, What::Update { id, payload, delay, outcome: outcome_ }).await;
         outcome
     }
 
@@ -42,7 +42,7 @@ impl Actor {
         let sent = now();
         let answer = self.ask("POST", &format!("/messages/{id}/redrive"), None, None).await;
         let outcome = answer.map(|answer| Seen::from(read::<SeenWire>(answer)));
-        self.note(sent, What::Redrive { id: id.to_owned(), outcome: outcome.clone() });
+        self.note(sent, What::Redrive { id: id.to_owned(), outcome: outcome.clone() }).await;
         outcome
     }
 
@@ -52,7 +52,7 @@ impl Actor {
         let answer: Outcome<Redriven> =
             self.on_topic("redrive", json!({"max_messages": max_messages})).await;
         let outcome = answer.map(|answer| answer.redriven);
-        self.note(sent, What::RedriveTopic { max_messages, outcome: outcome.clone() });
+        self.note(sent, What::RedriveTopic { max_messages, outcome: outcome.clone() }).await;
         outcome
     }
 
@@ -61,7 +61,7 @@ impl Actor {
         let sent = now();
         let answer: Outcome<Purged> = self.on_topic("purge", json!({"states": states})).await;
         let outcome = answer.map(|answer| answer.purged);
-        self.note(sent, What::Purge { states: states.to_vec(), outcome: outcome.clone() });
+        self.note(sent, What::Purge { states: states.to_vec(), outcome: outcome.clone() }).await;
         outcome
     }
 
@@ -70,7 +70,7 @@ impl Actor {
         let sent = now();
         let verb = if paused { "pause" } else { "resume" };
         let outcome = self.on_topic::<Value>(verb, json!({})).await.bare();
-        self.note(sent, What::Pause { paused, outcome: outcome.clone() });
+        self.note(sent, What::Pause { paused, outcome: outcome.clone() }).await;
         outcome
     }
 
@@ -79,7 +79,7 @@ impl Actor {
         let sent = now();
         let answer = self.ask("GET", &format!("/messages/{id}"), None, None).await;
         let outcome = answer.map(|answer| Seen::from(read::<SeenWire>(answer)));
-        self.note(sent, What::Get { id: id.to_owned(), outcome: outcome.clone() });
+        self.note(sent, What::Get { id: id.to_owned(), outcome: outcome.clone() }).await;
         outcome
     }
 

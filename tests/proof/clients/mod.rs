@@ -17,7 +17,7 @@ pub mod mix;
 pub mod publishers;
 pub mod publishing;
 pub mod quiet;
-mod wire;
+pub mod wire;
 
 use tokio::task::JoinError;
 

@@ -31,7 +31,7 @@ impl Actor {
         let path = format!("/topics/{}/messages", self.topic);
         let answer = self.ask("POST", &path, Some(draft.body.clone().into_bytes()), None).await;
         let outcome = answer.map(|answer| Published::from(read::<PublishedWire>(answer)));
-        self.note_publish(sent, draft, &outcome);
+        self.note_publish(sent, draft, &outcome).await;
         outcome
     }
 
@@ -55,7 +55,7 @@ impl Actor {
             other => vec![other.map(|_| unreachable!("it was not ok")); drafts.len()],
         };
         for (draft, outcome) in drafts.iter().zip(&outcomes) {
-            self.note_publish(sent, draft, outcome);
+            self.note_publish(sent, draft, outcome).await;
         }
         outcomes
     }
@@ -66,9 +66,10 @@ impl Actor {
         self.send_batch(&drafts).await
     }
 
-    fn note_publish(&self, sent: Ms, draft: &Draft, outcome: &Outcome<Published>) {
-        let publish = Publish { outcome: outcome.clone(), ..draft.publish.clone() };
-        self.note(sent, What::Publish(publish));
+    async fn note_publish(&self, sent: Ms, draft: &Draft, outcome: &Outcome<Published>) {
+        let delay = draft.at.map_or(draft.publish.delay, |at| (at - sent).max(0));
+        let publish = Publish { outcome: outcome.clone(), delay, ..draft.publish.clone() };
+        self.note(sent, What::Publish(publish)).await;
     }
 }
 

@@ -94,7 +94,7 @@ impl World {
     /// Whether nothing more may live in a topic.
     fn is_full(&self, at: usize) -> bool {
         let config = self.topics[at].as_ref().map(|topic| &topic.config);
-        let most = config.and_then(|config| config.max_messages);
+        let most = config.and_then(|config| config.bound).map(|(most, _)| most);
         most.is_some_and(|most| self.live(at) as i64 >= most)
     }
 

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::steps::{Field, Settings};
+use super::steps::Field;
 
 /// A backoff policy.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,99 +52,80 @@ impl Backoff {
     }
 }
 
-/// What a topic is configured to do.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Config {
-    pub lease_ms: i64,
-    pub max_attempts: i64,
-    pub backoff: Backoff,
-    pub ttl: Option<i64>,
-    pub max_messages: Option<i64>,
-    pub drop_oldest: bool,
-    pub window: i64,
-    pub acked_ms: i64,
-    pub dead_ms: i64,
-    pub group_concurrency: i64,
-    /// In hundredths a second.
-    pub group_rate: Option<i64>,
-    pub group_burst: i64,
+/// Declares each setting once: its name, what a step says of it, what a topic has, and its default.
+macro_rules! settings {
+    ($($(#[$doc:meta])* $name:ident: $said:ty => $kept:ty = $default:expr;)*) => {
+        /// What a putTopic or updateTopic says.
+        #[derive(Clone, Debug)]
+        pub struct Settings {
+            $($(#[$doc])* pub $name: Field<$said>,)*
+        }
+
+        impl Settings {
+            /// Settings that change nothing.
+            pub const NONE: Settings = Settings { $($name: Field::Absent,)* };
+        }
+
+        impl From<($(Field<$said>,)*)> for Settings {
+            fn from(($($name,)*): ($(Field<$said>,)*)) -> Settings {
+                Settings { $($name,)* }
+            }
+        }
+
+        /// What a topic is configured to do.
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct Config {
+            $($(#[$doc])* pub $name: $kept,)*
+        }
+
+        impl Default for Config {
+            fn default() -> Config {
+                Config { $($name: $default,)* }
+            }
+        }
+
+        impl Config {
+            /// What it is after these settings: absent ones stay, null ones are the default again.
+            pub fn with(&self, settings: &Settings) -> Config {
+                let default = Config::default();
+                Config {
+                    $($name: match &settings.$name {
+                        Field::Absent => self.$name.clone(),
+                        Field::Null => default.$name,
+                        Field::Set(value) => value.clone().into(),
+                    },)*
+                }
+            }
+        }
+    };
 }
 
-impl Default for Config {
-    fn default() -> Config {
-        Config {
-            lease_ms: 30_000,
-            max_attempts: 10,
-            backoff: Backoff::Exponential { base: 1000, factor: 2.0, max: 3_600_000, jitter: 0.1 },
-            ttl: None,
-            max_messages: None,
-            drop_oldest: false,
-            window: 600_000,
-            acked_ms: 0,
-            dead_ms: 1_209_600_000,
-            group_concurrency: 1,
-            group_rate: None,
-            group_burst: 1,
-        }
-    }
+settings! {
+    lease_ms: i64 => i64 = 30_000;
+    max_attempts: i64 => i64 = 10;
+    backoff: Backoff => Backoff =
+        Backoff::Exponential { base: 1000, factor: 2.0, max: 3_600_000, jitter: 0.1 };
+    ttl: i64 => Option<i64> = None;
+    /// `max_messages`, and whether `on_full` drops the oldest.
+    bound: (i64, bool) => Option<(i64, bool)> = None;
+    window: i64 => i64 = 600_000;
+    /// `acked_ms` and `dead_ms`.
+    retention: (i64, i64) => (i64, i64) = (0, 1_209_600_000);
+    group_concurrency: i64 => i64 = 1;
+    /// `group_rate_per_s` in hundredths, and `group_burst`.
+    group_rate: (i64, i64) => Option<(i64, i64)> = None;
 }
 
 impl Config {
-    /// What it is after these settings: absent ones stay, null ones are the default again.
-    pub fn with(&self, settings: &Settings) -> Config {
-        let default = Config::default();
-        let pick = |field: &Field<i64>, stays: i64, default: i64| match field {
-            Field::Absent => stays,
-            Field::Null => default,
-            Field::Set(value) => *value,
-        };
-        let (max_messages, drop_oldest) = match settings.bound {
-            Field::Absent => (self.max_messages, self.drop_oldest),
-            Field::Null => (None, false),
-            Field::Set((most, drops)) => (Some(most), drops),
-        };
-        let (group_rate, group_burst) = match settings.group_rate {
-            Field::Absent => (self.group_rate, self.group_burst),
-            Field::Null => (None, 1),
-            Field::Set((rate, burst)) => (Some(rate), burst),
-        };
-        let (acked_ms, dead_ms) = match settings.retention {
-            Field::Absent => (self.acked_ms, self.dead_ms),
-            Field::Null => (default.acked_ms, default.dead_ms),
-            Field::Set(both) => both,
-        };
-        Config {
-            lease_ms: pick(&settings.lease_ms, self.lease_ms, default.lease_ms),
-            max_attempts: pick(&settings.max_attempts, self.max_attempts, default.max_attempts),
-            backoff: match &settings.backoff {
-                Field::Absent => self.backoff.clone(),
-                Field::Null => default.backoff,
-                Field::Set(policy) => policy.clone(),
-            },
-            ttl: match settings.ttl {
-                Field::Absent => self.ttl,
-                Field::Null => None,
-                Field::Set(ttl) => Some(ttl),
-            },
-            max_messages,
-            drop_oldest,
-            window: pick(&settings.window, self.window, default.window),
-            acked_ms,
-            dead_ms,
-            group_concurrency: pick(
-                &settings.group_concurrency,
-                self.group_concurrency,
-                default.group_concurrency,
-            ),
-            group_rate,
-            group_burst,
-        }
+    /// How many messages a topic may have that drops its oldest ones.
+    pub fn drops_at(&self) -> Option<i64> {
+        self.bound.filter(|(_, drops)| *drops).map(|(most, _)| most)
     }
 
     /// The time between two messages of a group, µs, where there is a rate.
     pub fn group_interval(&self) -> Option<i64> {
         #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)] // small
-        self.group_rate.map(|rate| (1e8 / rate as f64).round() as i64)
+        self.group_rate.map(|(rate, _)| (1e8 / rate as f64).round() as i64)
     }
 
     /// As getTopic shows it.
@@ -153,20 +134,20 @@ impl Config {
             "lease_ms": self.lease_ms,
             "max_attempts": self.max_attempts,
             "backoff": self.backoff.json(),
-            "on_full": if self.drop_oldest { "drop_oldest" } else { "reject" },
+            "on_full": if self.drops_at().is_some() { "drop_oldest" } else { "reject" },
             "idempotency_window_ms": self.window,
-            "retention": {"acked_ms": self.acked_ms, "acked_max": 100_000, "dead_ms": self.dead_ms, "dead_max": 100_000},
+            "retention": {"acked_ms": self.retention.0, "acked_max": 100_000, "dead_ms": self.retention.1, "dead_max": 100_000},
             "max_payload_bytes": 262_144,
             "group_concurrency": self.group_concurrency,
-            "group_burst": self.group_burst,
+            "group_burst": self.group_rate.map_or(1, |(_, burst)| burst),
         });
-        if let Some(rate) = self.group_rate {
+        if let Some((rate, _)) = self.group_rate {
             config["group_rate_per_s"] = per_second(rate);
         }
         if let Some(ttl) = self.ttl {
             config["ttl_ms"] = json!(ttl);
         }
-        if let Some(most) = self.max_messages {
+        if let Some((most, _)) = self.bound {
             config["max_messages"] = json!(most);
         }
         config

@@ -124,7 +124,7 @@ impl World {
     /// The rate of a topic's groups: the time between two messages (µs), and how many may go at once.
     fn rate(&self, topic: usize) -> Option<(i64, i64)> {
         let config = &self.topics[topic].as_ref()?.config;
-        Some((config.group_interval()?, config.group_burst))
+        Some((config.group_interval()?, config.group_rate?.1))
     }
 
     /// As many as may come to the front.

@@ -170,7 +170,7 @@ impl World {
         let held = self.held(n, token);
         if let (Some(n), "ok") = (n, held) {
             self.topic_of(n).add("acked");
-            if self.topic_of(n).config.acked_ms > 0 {
+            if self.topic_of(n).config.retention.0 > 0 {
                 self.messages[n].place = Place::Acked { at: self.now };
                 self.leave(n);
             } else {

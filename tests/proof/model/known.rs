@@ -1,15 +1,19 @@
 //! Sequences that went wrong once, by hand and as short as they get: random ones seldom come back.
 
+use super::config::Settings;
 use super::steps::{
-    Content, Due, Field, Guard, Hold, How, Leap, Op, Pick, Publish, Settings, Step, Token, Want,
+    Content, Due, Field, Guard, Hold, How, Leap, Op, Pick, Publish, Step, Token, Want,
 };
 
 /// Each with what it was about.
 pub fn sequences() -> Vec<(&'static str, Vec<Step>)> {
     let bound = ("a last attempt that was one no longer counts against the bound", {
-        let bound =
-            Settings { max_attempts: Field::Set(1), bound: Field::Set((2, true)), ..same() };
-        let more = Settings { max_attempts: Field::Null, ..same() };
+        let bound = Settings {
+            max_attempts: Field::Set(1),
+            bound: Field::Set((2, true)),
+            ..Settings::NONE
+        };
+        let more = Settings { max_attempts: Field::Null, ..Settings::NONE };
         steps([
             Op::Put(bound, Guard::None),
             Op::Publish(due_in(0)),
@@ -22,7 +26,7 @@ pub fn sequences() -> Vec<(&'static str, Vec<Step>)> {
         ])
     });
     let forecast = ("a message that has outlived its time falls due no more", {
-        let short = Settings { ttl: Field::Set(600_000), ..same() };
+        let short = Settings { ttl: Field::Set(600_000), ..Settings::NONE };
         let token = Hold { pick: Pick::Leased(0), token: Token::Right };
         let later = How { delay: Some(600_000), kind: 0, reason: false };
         steps([
@@ -36,7 +40,8 @@ pub fn sequences() -> Vec<(&'static str, Vec<Step>)> {
         ])
     });
     let full = ("a call that fills the room which time has made drops what it has just stored", {
-        let short = Settings { ttl: Field::Set(1_000), bound: Field::Set((2, true)), ..same() };
+        let short =
+            Settings { ttl: Field::Set(1_000), bound: Field::Set((2, true)), ..Settings::NONE };
         let some = |count: i64| Op::PublishBatch((0..count).map(|_| due_in(0)).collect());
         steps([Op::Put(short, Guard::None), some(2), Op::Advance(Leap::Ms(1_001)), some(5)])
     });
@@ -51,7 +56,7 @@ fn rates() -> Vec<(&'static str, Vec<Step>)> {
         group_rate: Field::Set((1, burst)),
         group_concurrency: Field::Set(most),
         ttl: Field::Set(600_000),
-        ..same()
+        ..Settings::NONE
     };
     let put = |settings| Op::Put(settings, Guard::None);
     let of_group = |ms: i64, ttl: Option<i64>| Publish { group: Some(0), ttl, ..due_in(ms) };
@@ -63,7 +68,7 @@ fn rates() -> Vec<(&'static str, Vec<Step>)> {
     let concurrency = |most: i64| Settings {
         group_concurrency: Field::Set(most),
         group_rate: Field::Absent,
-        ..same()
+        ..Settings::NONE
     };
     vec![
         ("a burst goes at once, and what comes behind waits for its turn", {
@@ -108,21 +113,6 @@ fn rates() -> Vec<(&'static str, Vec<Step>)> {
 /// On the first topic, through the first instance, no time between them.
 fn steps(ops: impl IntoIterator<Item = Op>) -> Vec<Step> {
     ops.into_iter().map(|op| Step { via: false, other: false, tick: 0, op }).collect()
-}
-
-/// Settings that change nothing.
-fn same() -> Settings {
-    Settings {
-        lease_ms: Field::Absent,
-        max_attempts: Field::Absent,
-        backoff: Field::Absent,
-        ttl: Field::Absent,
-        bound: Field::Absent,
-        window: Field::Absent,
-        retention: Field::Absent,
-        group_concurrency: Field::Absent,
-        group_rate: Field::Absent,
-    }
 }
 
 /// A plain message.

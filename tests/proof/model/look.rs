@@ -7,23 +7,7 @@ use super::broken::{CONTRACT, Kept, must, same};
 use super::wire::Reply;
 use super::world::{Message, Place, World};
 use crate::harness::instant;
-
-const TOTALS: [&str; 14] = [
-    "published",
-    "granted",
-    "acked",
-    "nacked",
-    "released",
-    "lease_expired",
-    "dead",
-    "expired",
-    "deleted",
-    "purged",
-    "redriven",
-    "replaced",
-    "returned",
-    "deleted_leased",
-];
+use crate::proof::audit::TOTALS;
 
 impl World {
     /// An answer that is a topic.

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, HashSet};
 use serde_json::{Value, json};
 
 use super::broken::{CONTRACT, Kept, must, same};
-use super::config::{self, Config};
-use super::steps::{Change, Field, Guard, Pick, Settings};
+use super::config::{self, Config, Settings};
+use super::steps::{Change, Field, Guard, Pick};
 use super::walk::Walk;
 use super::wire::Reply;
 use super::words;
@@ -198,7 +198,7 @@ impl Walk<'_> {
         // rate.
         let mut settings = settings.clone();
         let wanted = config(&settings);
-        if wanted.drop_oldest && wanted.group_rate.is_some() {
+        if wanted.drops_at().is_some() && wanted.group_rate.is_some() {
             settings.group_rate = Field::Null;
         }
         let config = config(&settings);

@@ -111,10 +111,10 @@ impl World {
     /// Whether a full topic lets another message in, after dropping what it drops for that.
     fn make_room(&mut self, at: usize, survivors: &HashSet<String>) -> bool {
         let config = self.topic(at).config.clone();
-        let Some(most) = config.max_messages else { return true };
+        let Some((most, drops)) = config.bound else { return true };
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let mut dropped = false;
-        while self.live(at) >= most && config.drop_oldest {
+        while self.live(at) >= most && drops {
             let waiting = || self.of(at).filter_map(|(n, m)| Some((m.due()?, n)));
             let Some(earliest) = waiting().map(|(due, _)| due).min() else { break };
             // Which of several goes is open. What is left tells; where several went, the order

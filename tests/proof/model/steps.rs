@@ -1,7 +1,7 @@
 //! What a sequence is made of. A step names messages by a number modulo those that are there, so
 //! that it means something whatever was removed before it, and so shrinking keeps sequences whole.
 
-use super::config::Backoff;
+use super::config::{Backoff, Settings};
 
 /// One request, or time.
 #[derive(Clone, Debug)]
@@ -183,23 +183,6 @@ pub enum Field<T> {
     Absent,
     Null,
     Set(T),
-}
-
-/// What a putTopic or updateTopic says.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    pub lease_ms: Field<i64>,
-    pub max_attempts: Field<i64>,
-    pub backoff: Field<Backoff>,
-    pub ttl: Field<i64>,
-    /// `max_messages`, and whether `on_full` drops the oldest.
-    pub bound: Field<(i64, bool)>,
-    pub window: Field<i64>,
-    /// `acked_ms` and `dead_ms`.
-    pub retention: Field<(i64, i64)>,
-    pub group_concurrency: Field<i64>,
-    /// `group_rate_per_s` in hundredths, and `group_burst`.
-    pub group_rate: Field<(i64, i64)>,
 }
 
 /// `If-Match`.

@@ -5,7 +5,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-use super::config::Backoff;
+use super::config::{Backoff, Settings};
 use super::steps::*;
 
 /// Far enough that only a leap gets there.
@@ -168,31 +168,7 @@ fn settings() -> impl Strategy<Value = Settings> {
         field(1..4i64),
         field((prop_oneof![2 => Just(1i64), 1 => Just(300), 1 => Just(100_000)], 1..4i64)),
     )
-        .prop_map(
-            |(
-                lease_ms,
-                max_attempts,
-                backoff,
-                ttl,
-                bound,
-                window,
-                retention,
-                group_concurrency,
-                group_rate,
-            )| {
-                Settings {
-                    lease_ms,
-                    max_attempts,
-                    backoff,
-                    ttl,
-                    bound,
-                    window,
-                    retention,
-                    group_concurrency,
-                    group_rate,
-                }
-            },
-        )
+        .prop_map(Settings::from)
 }
 
 fn guard() -> impl Strategy<Value = Guard> {

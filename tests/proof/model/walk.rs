@@ -271,7 +271,7 @@ impl<'a> Walk<'a> {
         let mut ids = HashSet::new();
         self.world.in_line = self.world.in_state(at, "blocked");
         let config = self.world.topics[at].as_ref().map(|topic| &topic.config);
-        let most = config.filter(|config| config.drop_oldest).and_then(|c| c.max_messages);
+        let most = config.and_then(super::config::Config::drops_at);
         let most = most.and_then(|most| usize::try_from(most).ok());
         if most.is_none_or(|most| self.world.live(at) + more <= most) {
             return Ok(ids);

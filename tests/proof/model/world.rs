@@ -237,8 +237,8 @@ impl World {
                 Place::Waiting { due } if m.over(config, due).is_some_and(|ends| ends <= now) => {
                     over.push(n);
                 }
-                Place::Dead { at } if at + config.dead_ms <= now => over.push(n),
-                Place::Acked { at } if at + config.acked_ms <= now => over.push(n),
+                Place::Dead { at } if at + config.retention.1 <= now => over.push(n),
+                Place::Acked { at } if at + config.retention.0 <= now => over.push(n),
                 _ => {}
             }
         }
@@ -285,8 +285,8 @@ impl World {
                     found.push(deadline);
                     found.extend(m.over(&topic.config, deadline));
                 }
-                Place::Dead { at } => found.push(at + topic.config.dead_ms),
-                Place::Acked { at } => found.push(at + topic.config.acked_ms),
+                Place::Dead { at } => found.push(at + topic.config.retention.1),
+                Place::Acked { at } => found.push(at + topic.config.retention.0),
                 Place::Gone => {}
             }
         }

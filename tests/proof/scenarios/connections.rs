@@ -40,7 +40,7 @@ pub async fn connections_cut(setting: Setting) -> Report {
 
 /// Cuts all connections between a script and its answer: what arrives while Redis is busy runs in
 /// one turn of its loop with the cut that arrives after it, and answers are written at its end.
-async fn cut(redis: &Redis) {
+pub async fn cut(redis: &Redis) {
     let (mut busy, mut cutter) =
         (connect(&redis.url()).await.unwrap(), connect(&redis.url()).await.unwrap());
     let work = tokio::spawn(async move {

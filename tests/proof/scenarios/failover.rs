@@ -33,9 +33,11 @@ impl Pair {
         let primary = redis(setting).args(at_once).start().await;
         let replica = redis(setting).args(at_once).start().await;
         let address = Proxy::of(&primary).await;
-        address.set(between::mode(setting.bug));
         let pair = Pair { primary, replica, address };
         pair.follow().await;
+        let info: String = pair.primary.command(&["INFO", "replication"]).await;
+        let id = info.lines().find_map(|line| line.strip_prefix("master_replid:"));
+        pair.address.set(between::mode(setting.bug, id.unwrap_or_default()));
         pair
     }
 
@@ -52,11 +54,7 @@ impl Pair {
 
     /// Waits until the replica has all that the primary has by now.
     pub async fn caught_up(&self) {
-        let wanted = self.primary.info("master_repl_offset").await;
-        eventually("a replica that has it all", || async {
-            (self.replica.info("slave_repl_offset").await >= wanted).then_some(())
-        })
-        .await;
+        caught_up(&self.primary, &self.replica).await;
     }
 
     /// The replica hears no more of the primary: what that takes from now on will be lost.
@@ -91,6 +89,15 @@ impl Pair {
             sleep(Duration::from_millis(50)).await;
         }
     }
+}
+
+/// Waits until the replica has all that the primary has by now.
+pub async fn caught_up(primary: &Redis, replica: &Redis) {
+    let wanted = primary.info("master_repl_offset").await;
+    eventually("a replica that has it all", || async {
+        (replica.info("slave_repl_offset").await >= wanted).then_some(())
+    })
+    .await;
 }
 
 /// Failover and failback under load. Beside it a lease that only the old primary knew of: once that is primary again, the

@@ -54,11 +54,7 @@ impl Findings {
 
     /// Notes a promise that was broken in the life of one message.
     pub fn broken_in(&mut self, invariant: &str, what: impl Display, life: Vec<String>) {
-        let what = format!("{invariant}: {what}");
-        // As the checker names them: `I12`, whatever is said of it.
-        let number = invariant.split(' ').next().filter(|word| word.starts_with('I'));
-        let invariant = number.unwrap_or(invariant).to_owned();
-        self.report.violations.push(Violation { invariant, what, life });
+        self.report.violations.push(Violation { life, ..Violation::of(invariant, what) });
     }
 
     /// Prints something that was measured.

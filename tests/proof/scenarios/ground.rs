@@ -116,7 +116,7 @@ impl Run {
     /// Demands what the checker cannot see.
     pub fn demand(&mut self, holds: bool, invariant: &str, what: impl FnOnce() -> String) {
         if !holds {
-            self.found.push(Violation::from(format!("{invariant}: {}", what())));
+            self.found.push(Violation::of(invariant, what()));
         }
     }
 

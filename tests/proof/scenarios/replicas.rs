@@ -51,17 +51,27 @@ pub async fn replica_lost(setting: Setting) -> Report {
     run.report(&other.url()).await
 }
 
+/// Makes a replica follow a primary through a proxy.
+pub async fn follow_through_proxy(replica: &Redis, primary: &Redis) -> Proxy {
+    let link = Proxy::of(primary).await;
+    let port = link.address().rsplit(':').next().unwrap_or_default().to_owned();
+    let _: () = replica.command(&["REPLICAOF", "127.0.0.1", &port]).await;
+    follows(replica).await;
+    link
+}
+
+async fn follows(replica: &Redis) {
+    eventually("a replica that follows", || async {
+        let info: String = replica.command(&["INFO", "replication"]).await;
+        info.contains("master_link_status:up").then_some(())
+    })
+    .await;
+}
+
 /// A replica is connected and gets nothing, so it confirms nothing, for longer than a request waits.
 pub async fn replica_deaf(setting: Setting) -> Report {
     let [primary, replica] = pair(redis(&setting)).await;
-    let link = Proxy::of(&primary).await;
-    let port = link.address().rsplit(':').next().unwrap_or_default().to_owned();
-    let _: () = replica.command(&["REPLICAOF", "127.0.0.1", &port]).await;
-    let is_up = || async {
-        let info: String = replica.command(&["INFO", "replication"]).await;
-        info.contains("master_link_status:up").then_some(())
-    };
-    eventually("a replica that follows", is_up).await;
+    let link = follow_through_proxy(&replica, &primary).await;
     let launch = || hasty(Dueq::on(&primary)).bug(setting.bug);
     let dueq = [launch().start().await, launch().start().await];
     let clients: Vec<Client> = dueq.iter().map(Dueq::client).collect();
@@ -75,7 +85,7 @@ pub async fn replica_deaf(setting: Setting) -> Report {
         run.bit(setting.replicated() == (unknown > 0), || format!("{unknown} are not known"));
         run.bit(link.swallowed() > 0, || "the replica heard everything".into());
         link.set(Mode::Pass);
-        eventually("a replica that follows", is_up).await;
+        follows(&replica).await;
         run.fault(FaultKind::PowerLost(0), from);
         run.recovers(20_000 + round as u64, Duration::from_secs(3)).await;
     }

@@ -2,14 +2,13 @@
 //! is behind. What was not yet at the replica is lost, but nothing of a topic whose answers wait for it; everything else is
 //! as it was, and the load goes on at the new primary.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::sleep;
 
 use super::ground::{DEADLINE, Run, SLACK, hasty, redis};
 use crate::harness::{
-    Client, Dueq, Group, Redis, RedisOptions, Sentinels, eventually, follow, pair, works_again,
+    Client, Dueq, Group, Redis, RedisOptions, Sentinels, follow, pair, works_again,
 };
 use crate::proof::clients::Mix;
 use crate::proof::history::{FaultKind, Ms, now};
@@ -48,17 +47,7 @@ impl Ground {
 
     /// Waits until the Sentinels would have the replica take over.
     async fn is_whole(&self) {
-        for member in 0..3 {
-            eventually("the replica is known to be well", || async {
-                let known: Vec<BTreeMap<String, String>> =
-                    self.sentinels.ask(member, &["REPLICAS", NAME]).await.ok()?;
-                let well = |one: &BTreeMap<String, String>| {
-                    one["flags"] == "slave" && one["master-link-status"] == "ok"
-                };
-                known.iter().any(well).then_some(())
-            })
-            .await;
-        }
+        self.sentinels.know_well(NAME, 1).await;
     }
 
     /// Waits until the replica has taken over.
@@ -75,81 +64,73 @@ impl Ground {
     }
 }
 
+/// How the replica comes to take over.
+#[derive(Clone, Copy, PartialEq)]
+enum Fault {
+    Killed,
+    Frozen,
+    Stale,
+}
+
 /// The primary is killed, and comes back as a replica.
 pub async fn sentinel_killed(setting: Setting) -> Report {
-    let mut ground = Ground::start(redis(&setting)).await;
-    let dueq = ground.instances(&setting).await;
-    let clients: Vec<Client> = dueq.iter().map(Dueq::client).collect();
-    let mut run = Run::configured("sentinel_killed", &setting, &clients, Mix::varied()).await;
-    for round in 0..setting.rounds {
-        run.pace(round, 500).await;
-        let from = now();
-        ground.primary.kill9();
-        ground.switched().await;
-        // Where answers wait for the other one, none comes before it is back.
-        if !setting.replicated() {
-            over(&mut run, round, &clients, from).await;
-        }
-        ground.replica.restart().await;
-        follow(&ground.replica, &ground.primary).await;
-        ground.is_whole().await;
-        if setting.replicated() {
-            over(&mut run, round, &clients, from).await;
-        }
-    }
-    let refused = run.ended("never");
-    run.bit(refused > 0, || "no request met the failovers".into());
-    run.report(&ground.primary.url()).await
+    failovers("sentinel_killed", setting, Fault::Killed).await
 }
 
 /// The primary is frozen for longer than the Sentinels wait. When it is back it takes itself for the primary for another
 /// ten seconds, and takes nothing for want of a replica.
 pub async fn sentinel_frozen(setting: Setting) -> Report {
-    let guard = ["--min-replicas-to-write", "1", "--min-replicas-max-lag", "1"];
-    let mut ground = Ground::start(redis(&setting).args(guard)).await;
-    let dueq = ground.instances(&setting).await;
-    let clients: Vec<Client> = dueq.iter().map(Dueq::client).collect();
-    let mut run = Run::configured("sentinel_frozen", &setting, &clients, Mix::varied()).await;
-    for round in 0..setting.rounds {
-        run.pace(round, 500).await;
-        let from = now();
-        ground.primary.pause();
-        sleep(FROZEN).await;
-        ground.primary.resume();
-        ground.switched().await;
-        ground.is_whole().await;
-        over(&mut run, round, &clients, from).await;
-    }
-    let refused = run.ended("never");
-    run.bit(refused > 0, || "no request met the failovers".into());
-    run.report(&ground.primary.url()).await
+    failovers("sentinel_frozen", setting, Fault::Frozen).await
 }
 
 /// The replica is frozen and hears no more of its primary, which goes on, dies, and stays away until the replica, back as it
 /// was, has taken its place: what was taken meanwhile is lost.
 pub async fn sentinel_stale(setting: Setting) -> Report {
-    let mut ground = Ground::start(redis(&setting)).await;
+    failovers("sentinel_stale", setting, Fault::Stale).await
+}
+
+async fn failovers(name: &'static str, setting: Setting, fault: Fault) -> Report {
+    let guard: &[&str] = match fault {
+        Fault::Frozen => &["--min-replicas-to-write", "1", "--min-replicas-max-lag", "1"],
+        _ => &[],
+    };
+    let mut ground = Ground::start(redis(&setting).args(guard.iter().copied())).await;
     let dueq = ground.instances(&setting).await;
     let clients: Vec<Client> = dueq.iter().map(Dueq::client).collect();
-    let mut run = Run::configured("sentinel_stale", &setting, &clients, Mix::varied()).await;
+    let mut run = Run::configured(name, &setting, &clients, Mix::varied()).await;
     for round in 0..setting.rounds {
         run.pace(round, 500).await;
-        let stale = now();
-        ground.replica.pause();
-        let _: i64 = ground.primary.command(&["CLIENT", "KILL", "TYPE", "replica"]).await;
-        sleep(STALE).await;
-        let from = now();
-        ground.primary.kill9();
-        ground.replica.resume();
-        ground.switched().await;
-        if !setting.replicated() {
-            over_of(&mut run, round, &clients, from, from - stale + LAG).await;
+        let mut from = now();
+        let mut behind = LAG;
+        match fault {
+            Fault::Killed => ground.primary.kill9(),
+            Fault::Frozen => {
+                ground.primary.pause();
+                sleep(FROZEN).await;
+                ground.primary.resume();
+            }
+            Fault::Stale => {
+                ground.replica.pause();
+                let _: i64 = ground.primary.command(&["CLIENT", "KILL", "TYPE", "replica"]).await;
+                sleep(STALE).await;
+                (behind, from) = (now() - from + LAG, now());
+                ground.primary.kill9();
+                ground.replica.resume();
+            }
         }
-        ground.replica.restart().await;
-        follow(&ground.replica, &ground.primary).await;
+        ground.switched().await;
+        // Where answers wait for the other one, none comes before it is back.
+        let waits = setting.replicated() || fault == Fault::Frozen;
+        if !waits {
+            over(&mut run, round, &clients, (from, behind)).await;
+        }
+        if fault != Fault::Frozen {
+            ground.replica.restart().await;
+            follow(&ground.replica, &ground.primary).await;
+        }
         ground.is_whole().await;
-        if setting.replicated() {
-            over(&mut run, round, &clients, from).await;
+        if waits {
+            over(&mut run, round, &clients, (from, behind)).await;
         }
     }
     let refused = run.ended("never");
@@ -181,13 +162,8 @@ pub async fn replica_away(setting: Setting) -> Report {
     run.report(&ground.primary.url()).await
 }
 
-/// Every instance works at the new primary.
-async fn over(run: &mut Run, round: usize, clients: &[Client], from: Ms) {
-    over_of(run, round, clients, from, LAG).await;
-}
-
-/// The same where the new primary may be so much behind.
-async fn over_of(run: &mut Run, round: usize, clients: &[Client], from: Ms, behind: Ms) {
+/// Every instance works at the new primary, which may be so much behind.
+async fn over(run: &mut Run, round: usize, clients: &[Client], (from, behind): (Ms, Ms)) {
     for client in clients {
         works_again(client).await;
     }

@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::time::{sleep, timeout};
 
 use crate::harness::Wire;
-use crate::proof::bugs::hand::Ask;
+use crate::proof::actor::Options;
 use crate::proof::bugs::scene::Scene;
 use crate::proof::stage::{Report, Setting};
 
@@ -45,10 +45,10 @@ pub async fn half_bodies(setting: Setting) -> Report {
 /// More is granted than the answer has room for.
 pub async fn grants_without_room(setting: Setting) -> Report {
     let mut scene = bounded("grants_without_room", setting).await;
-    let hand = scene.hand(0);
+    let mut hand = scene.hand(0);
     let client = scene.dueq[0].client();
     for n in 0..6 {
-        hand.publish_ok(Ask::default()).await;
+        hand.publish_ok(Options::default()).await;
         let large = json!({"payload": "x".repeat(200_000), "priority": n});
         client.publish(&format!("{}-large", scene.topic), large).await;
     }
@@ -66,8 +66,6 @@ pub async fn grants_without_room(setting: Setting) -> Report {
     scene.demand(ready == 6, "I12 liveness", || {
         format!("{ready} of 6 messages are ready after their grant was refused for lack of room")
     });
-    for grant in hand.leased(6, 30_000, 0).await {
-        hand.ack(&grant).await;
-    }
+    hand.work(6, 0).await;
     scene.end().await
 }

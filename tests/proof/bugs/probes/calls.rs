@@ -29,9 +29,8 @@ async fn pushed(client: &Client, receiver: &Receiver, messages: usize) -> String
 }
 
 /// Messages that are deleted as soon as they are dead.
-pub async fn letters(setting: Setting) -> Report {
+pub async fn letters(scene: &mut Scene) {
     const DEAD: i64 = 30;
-    let mut scene = Scene::start("letters", setting, 1).await;
     let client = scene.dueq[0].client();
     let (here, there) = (topic("mortal"), topic("dead"));
     client.new_topic(&there, json!({})).await;
@@ -51,7 +50,6 @@ pub async fn letters(setting: Setting) -> Report {
         sleep(Duration::from_millis(100)).await;
     }
     scene.demand(told == DEAD, "I1 no loss", || format!("{told} of {DEAD} deaths are told of"));
-    scene.end().await
 }
 
 /// A topic that is paused while messages wait for a place.

@@ -3,25 +3,19 @@
 
 use serde_json::json;
 
-use crate::harness::{Dueq, partition_of, tag_of_partition, topic};
-use crate::proof::scenarios::findings::Findings;
-use crate::proof::scenarios::ground::redis;
-use crate::proof::stage::{Report, Setting};
+use crate::harness::{partition_of, tag_of_partition, topic};
+use crate::proof::bugs::scene::Scene;
 
 const MESSAGES: usize = 40;
 
 /// A topic that has grown since, and was paused then.
-pub async fn a_registry_set_back(setting: Setting) -> Report {
-    let mut findings = Findings::new("a_registry_set_back", &setting);
-    let redis = redis(&setting).start().await;
-    let launch = || Dueq::on(&redis).bug(setting.bug);
-    let (dueq, topic) = (launch().start().await, topic("set-back"));
-    let client = dueq.client();
+pub async fn a_registry_set_back(scene: &mut Scene) {
+    let (client, topic) = (scene.dueq[0].client(), topic("set-back"));
     client.new_topic(&topic, json!({})).await;
     let registry = "dueq:{topics}:registry";
-    let entry: String = redis.command(&["HGET", registry, &topic]).await;
+    let entry: String = scene.redis.command(&["HGET", registry, &topic]).await;
     client.update_topic(&topic, json!({"partitions": 4})).await.expect(200);
-    let grown: String = redis.command(&["HGET", registry, &topic]).await;
+    let grown: String = scene.redis.command(&["HGET", registry, &topic]).await;
     // One after the other, so that they go to all partitions.
     for payload in 0..MESSAGES {
         client.published(&topic, json!({"payload": payload})).await;
@@ -30,33 +24,27 @@ pub async fn a_registry_set_back(setting: Setting) -> Report {
     // One knows neither, another that it has grown.
     let mut leased = 0;
     for lost in [&grown, &entry] {
-        let _: i64 = redis.command(&["HSET", registry, &topic, lost]).await;
-        let second = launch().start().await;
+        let _: i64 = scene.redis.command(&["HSET", registry, &topic, lost]).await;
+        let second = scene.launch().start().await;
         let answer = second.client().lease(&topic, json!({"max_messages": 100})).await;
-        findings.demand(answer.status == 200, "I12", || format!("a lease: {answer}"));
+        scene.demand(answer.status == 200, "I12", || format!("a lease: {answer}"));
         let held = answer.json()["messages"].as_array().map_or(0, Vec::len);
-        findings.demand(held == 0, "I15", || format!("{held} granted of a paused topic"));
+        scene.demand(held == 0, "I15", || format!("{held} granted of a paused topic"));
         leased += held;
     }
     let answer = client.resume_topic(&topic).await;
-    findings.demand(answer.status == 200, "I12", || format!("a resume: {answer}"));
-    let third = launch().start().await;
+    scene.demand(answer.status == 200, "I12", || format!("a resume: {answer}"));
+    let third = scene.launch().start().await;
     let answer = third.client().lease(&topic, json!({"max_messages": 100})).await;
-    findings.demand(answer.status == 200, "I12", || format!("a lease: {answer}"));
+    scene.demand(answer.status == 200, "I12", || format!("a lease: {answer}"));
     leased += answer.json()["messages"].as_array().map_or(0, Vec::len);
-    findings.demand(leased == MESSAGES, "I1", || format!("{leased} of {MESSAGES} were leased"));
-    findings.tally().published += MESSAGES as u64;
-    findings.report()
+    scene.demand(leased == MESSAGES, "I1", || format!("{leased} of {MESSAGES} were leased"));
 }
 
 /// A deletion by force died when it had closed the first and the last partition, and a failover has forgotten the first of
 /// these: the topic goes on, with all partitions, and what lies in the others.
-pub async fn a_deletion_forgotten(setting: Setting) -> Report {
-    let mut findings = Findings::new("a_deletion_forgotten", &setting);
-    let redis = redis(&setting).start().await;
-    let launch = || Dueq::on(&redis).bug(setting.bug);
-    let (dueq, topic) = (launch().start().await, topic("half-deleted"));
-    let client = dueq.client();
+pub async fn a_deletion_forgotten(scene: &mut Scene) {
+    let (client, topic) = (scene.dueq[0].client(), topic("half-deleted"));
     client.new_topic(&topic, json!({"partitions": 4})).await;
     // Keys have their homes in all of them.
     let keyed = |what: &str, n: usize| json!({"payload": n, "key": format!("{what}-{n}")});
@@ -65,30 +53,28 @@ pub async fn a_deletion_forgotten(setting: Setting) -> Report {
         let id = client.published(&topic, keyed("before", n)).await;
         there += usize::from(partition_of(&id) != 3);
     }
-    let entry: String = redis.command(&["HGET", "dueq:{topics}:registry", &topic]).await;
+    let entry: String = scene.redis.command(&["HGET", "dueq:{topics}:registry", &topic]).await;
     let number = entry.split(' ').next().expect("its number");
     let tag = tag_of_partition(&topic, 3);
-    let keys: Vec<String> = redis.command(&["KEYS", &format!("dueq:{{{tag}}}:*")]).await;
+    let keys: Vec<String> = scene.redis.command(&["KEYS", &format!("dueq:{{{tag}}}:*")]).await;
     for key in keys {
-        let _: i64 = redis.command(&["DEL", &key]).await;
+        let _: i64 = scene.redis.command(&["DEL", &key]).await;
     }
     let meta = format!("dueq:{{{tag}}}:meta");
-    let _: i64 = redis.command(&["HSET", &meta, "topic", &format!("-{number}")]).await;
-    let _: i64 = redis.command(&["PEXPIRE", &meta, "3600000"]).await;
-    let (mut leased, other) = (0, launch().start().await);
+    let _: i64 = scene.redis.command(&["HSET", &meta, "topic", &format!("-{number}")]).await;
+    let _: i64 = scene.redis.command(&["PEXPIRE", &meta, "3600000"]).await;
+    let (mut leased, other) = (0, scene.launch().start().await);
     for (client, what) in [(&other.client(), "one"), (&client, "other")] {
         for n in 0..MESSAGES {
             let answer = client.publish(&topic, keyed(what, n)).await;
-            findings.demand(answer.status == 201, "I12", || format!("a publish: {answer}"));
+            scene.demand(answer.status == 201, "I12", || format!("a publish: {answer}"));
         }
         there += MESSAGES;
         let answer = client.lease(&topic, json!({"max_messages": 1_000})).await;
-        findings.demand(answer.status == 200, "I12", || format!("a lease: {answer}"));
+        scene.demand(answer.status == 200, "I12", || format!("a lease: {answer}"));
         leased += answer.json()["messages"].as_array().map_or(0, Vec::len);
     }
-    findings.demand(leased == there, "I1", || format!("{leased} of {there} were leased"));
-    let kept: i64 = redis.command(&["PTTL", &meta]).await;
-    findings.demand(kept == -1, "I1", || format!("a partition in use is kept for {kept} ms"));
-    findings.tally().published += there as u64;
-    findings.report()
+    scene.demand(leased == there, "I1", || format!("{leased} of {there} were leased"));
+    let kept: i64 = scene.redis.command(&["PTTL", &meta]).await;
+    scene.demand(kept == -1, "I1", || format!("a partition in use is kept for {kept} ms"));
 }

@@ -5,19 +5,14 @@ use std::time::Duration;
 use deadpool_redis::redis::{self, aio::MultiplexedConnection};
 use serde_json::json;
 
-use crate::harness::{Dueq, topic};
-use crate::proof::scenarios::findings::Findings;
-use crate::proof::scenarios::ground;
-use crate::proof::stage::{Report, Setting};
+use crate::harness::topic;
+use crate::proof::bugs::scene::Scene;
 
 const MESSAGES: usize = 40;
 
 /// A topic of several partitions, all of which have a history, is deleted by force.
-pub async fn a_deleted_topic(setting: Setting) -> Report {
-    let mut findings = Findings::new("a_deleted_topic", &setting);
-    let redis = ground::redis(&setting).start().await;
-    let dueq = Dueq::on(&redis).bug(setting.bug).start().await;
-    let (client, topic) = (dueq.client(), topic("leaves"));
+pub async fn a_deleted_topic(scene: &mut Scene) {
+    let (client, topic) = (scene.dueq[0].client(), topic("leaves"));
     client.new_topic(&topic, json!({"partitions": 4})).await;
     for n in 0..MESSAGES {
         let message = json!({"payload": n, "key": format!("k{n}"), "delay_ms": 1000 * n});
@@ -27,40 +22,33 @@ pub async fn a_deleted_topic(setting: Setting) -> Report {
     for _ in 0..50 {
         client.get_path(&history).await;
         let noted: Vec<String> =
-            redis.command(&["KEYS", &format!("dueq:{{{topic}:*}}:history")]).await;
+            scene.redis.command(&["KEYS", &format!("dueq:{{{topic}:*}}:history")]).await;
         if noted.len() == 4 {
             break;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let answer = client.delete_topic(&topic, "?force=true").await;
-    findings.demand(answer.status == 204, "I12", || format!("a deletion: {answer}"));
-    let left = leftovers(&mut redis.connection().await, &topic).await;
-    findings.demand(left.is_empty(), "I8", || format!("a deleted topic leaves {left:?}"));
-    findings.tally().published += MESSAGES as u64;
-    findings.report()
+    scene.demand(answer.status == 204, "I12", || format!("a deletion: {answer}"));
+    let left = leftovers(&mut scene.redis.connection().await, &topic).await;
+    scene.demand(left.is_empty(), "I8", || format!("a deleted topic leaves {left:?}"));
 }
 
 /// One of five messages has a body of one byte.
-pub async fn a_damaged_body(setting: Setting) -> Report {
-    let mut findings = Findings::new("a_damaged_body", &setting);
-    let redis = ground::redis(&setting).start().await;
-    let dueq = Dueq::on(&redis).bug(setting.bug).start().await;
-    let (client, topic) = (dueq.client(), topic("damaged"));
+pub async fn a_damaged_body(scene: &mut Scene) {
+    let (client, topic) = (scene.dueq[0].client(), topic("damaged"));
     client.fill(&topic, &vec![json!({"payload": 1}); 5]).await;
     let mut damage = redis::cmd("EVAL");
     let script = "local member = redis.call('ZRANGE', KEYS[1], 2, 2)[1]
         return redis.call('HSET', KEYS[2], member, '\\1')";
     let key = |name: &str| format!("dueq:{{{topic}:0}}:{name}");
     damage.arg(script).arg(2).arg(key("delayed")).arg(key("messages"));
-    let _: i64 = damage.query_async(&mut redis.connection().await).await.expect("a body");
+    let _: i64 = damage.query_async(&mut scene.redis.connection().await).await.expect("a body");
     let want = json!({"max_messages": 5, "max_bytes": 1000});
     let answer = client.lease(&topic, want).await;
-    findings.demand(answer.status == 200, "I12", || format!("a lease: {answer}"));
+    scene.demand(answer.status == 200, "I12", || format!("a lease: {answer}"));
     let granted = answer.json()["messages"].as_array().map_or(0, Vec::len);
-    findings.demand(granted == 4, "I12", || format!("{granted} of the 4 others were granted"));
-    findings.tally().published += 5;
-    findings.report()
+    scene.demand(granted == 4, "I12", || format!("{granted} of the 4 others were granted"));
 }
 
 /// What lies in Redis of a topic that was deleted, whichever partition it was in: all but the marks that keep instances from

@@ -8,7 +8,6 @@ use tokio::time::sleep;
 
 use crate::harness::{Client, text, topic};
 use crate::proof::bugs::scene::Scene;
-use crate::proof::stage::{Report, Setting};
 
 /// Publishes a message and gives it up: its id.
 async fn killed(client: &Client, topic: &str) -> String {
@@ -19,9 +18,8 @@ async fn killed(client: &Client, topic: &str) -> String {
 }
 
 /// Messages that are redriven and acked, deleted or purged in the moment in which they move.
-pub async fn moves(setting: Setting) -> Report {
+pub async fn moves(scene: &mut Scene) {
     const DEAD: i64 = 45;
-    let mut scene = Scene::start("moves", setting, 2).await;
     let (client, other) = (scene.dueq[0].client(), scene.dueq[1].client());
     let (here, there) = (topic("mortal"), topic("dead"));
     client.new_topic(&there, json!({})).await;
@@ -49,12 +47,10 @@ pub async fn moves(setting: Setting) -> Report {
     scene.demand(ended + moved == DEAD, "I8 one place", || {
         format!("of {DEAD} dead messages {ended} ended here, and {moved} moved")
     });
-    scene.end().await
 }
 
 /// Two topics that are each other's dead topic, whose consumer fails whatever it gets.
-pub async fn a_circle(setting: Setting) -> Report {
-    let mut scene = Scene::start("a_circle", setting, 1).await;
+pub async fn a_circle(scene: &mut Scene) {
     let client = scene.dueq[0].client();
     let both = [topic("circle"), topic("circle")];
     for (here, there) in [(&both[0], &both[1]), (&both[1], &both[0])] {
@@ -75,12 +71,10 @@ pub async fn a_circle(setting: Setting) -> Report {
     scene.demand(grants == 2, "the contract", || {
         format!("a message of two topics that fail all was granted {grants} times")
     });
-    scene.end().await
 }
 
 /// Dead messages of a topic that is nearly full.
-pub async fn a_full_topic(setting: Setting) -> Report {
-    let mut scene = Scene::start("a_full_topic", setting, 1).await;
+pub async fn a_full_topic(scene: &mut Scene) {
     let (client, topic) = (scene.dueq[0].client(), topic("full"));
     client.new_topic(&topic, json!({"max_messages": 5, "on_full": "drop_oldest"})).await;
     let mut dead: Vec<Value> = Vec::new();
@@ -92,12 +86,10 @@ pub async fn a_full_topic(setting: Setting) -> Report {
     client.redrive_topic(&topic, json!({})).await.expect(200);
     let ready = client.count(&topic, "ready").await;
     scene.demand(ready == 5, "the contract", || format!("{ready} live messages of at most 5"));
-    scene.end().await
 }
 
 /// Headers that are changed by a key, which passes from message to message meanwhile.
-pub async fn a_key_that_passes_on(setting: Setting) -> Report {
-    let mut scene = Scene::start("a_key_that_passes_on", setting, 1).await;
+pub async fn a_key_that_passes_on(scene: &mut Scene) {
     let (client, topic) = (scene.dueq[0].client(), topic("keys"));
     let publishes = async {
         let mut wrong = 0;
@@ -126,5 +118,4 @@ pub async fn a_key_that_passes_on(setting: Setting) -> Report {
     scene.demand(wrong == 0, "I2 no invention", || {
         format!("{wrong} messages had the payload of one before them")
     });
-    scene.end().await
 }

@@ -6,10 +6,11 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::harness::{Cluster, Dueq, Redis, eventually, follow, pair, text, topic};
-use crate::proof::proxy::Proxy;
-use crate::proof::scenarios::failover::Pair;
+use crate::harness::{Cluster, Dueq, Redis, eventually, pair, text, topic};
+use crate::proof::proxy::{Mode, Proxy};
+use crate::proof::scenarios::failover::{Pair, caught_up};
 use crate::proof::scenarios::findings::Findings;
+use crate::proof::scenarios::replicas::follow_through_proxy;
 use crate::proof::stage::{Report, Setting};
 
 /// What nobody confirms is not answered.
@@ -71,8 +72,8 @@ pub async fn unconfirmed(setting: Setting) -> Report {
 pub async fn a_lagging_replica(setting: Setting) -> Report {
     let mut findings = Findings::new("a_lagging_replica", &setting);
     let [mut primary, _other] = pair(Redis::options()).await;
-    let mut lagging = Redis::options().args(["--repl-diskless-sync-delay", "0"]).start().await;
-    follow(&lagging, &primary).await;
+    let lagging = Redis::options().args(["--repl-diskless-sync-delay", "0"]).start().await;
+    let link = follow_through_proxy(&lagging, &primary).await;
     let address = Proxy::of(&primary).await;
     let replicas = if setting.bug == Some("one replica is enough") { "1" } else { "all" };
     let args = ["--redis-timeout-ms", "1000", "--replicas", replicas];
@@ -80,7 +81,10 @@ pub async fn a_lagging_replica(setting: Setting) -> Report {
     let (client, topic) = (dueq.client(), topic("lagging"));
     client.new_topic(&topic, json!({"durability": "replicated"})).await;
     let mut taken = vec![client.published(&topic, json!({"payload": 0})).await];
-    lagging.pause();
+    // Without this one replica may have confirmed even the topic alone.
+    caught_up(&primary, &lagging).await;
+    // It hears nothing more. If it were stopped, what was sent meanwhile would be there when it goes on.
+    link.set(Mode::Swallow);
     for payload in 1..4 {
         let answer = client.publish(&topic, json!({"payload": payload})).await;
         if answer.status == 201 {
@@ -88,7 +92,6 @@ pub async fn a_lagging_replica(setting: Setting) -> Report {
         }
     }
     primary.kill9();
-    lagging.resume();
     let _: () = lagging.command(&["REPLICAOF", "NO", "ONE"]).await;
     address.lead_to(&lagging);
     // A list waits for no replica.
@@ -111,6 +114,10 @@ pub async fn a_lost_replica(setting: Setting) -> Report {
     let (client, topic) = (dueq.client(), topic("lost-replica"));
     client.new_topic(&topic, json!({"durability": "replicated", "partitions": 16})).await;
     cluster.kill9(3);
+    if setting.bug == Some("a shard that cannot confirm stops all") {
+        cluster.kill9(4);
+        cluster.kill9(5);
+    }
     let mut served = 0;
     for payload in 0..6 {
         let answer = client.publish(&topic, json!({"payload": payload})).await;

@@ -90,8 +90,7 @@ async fn schedule(client: &Client, name: &str) -> Value {
 }
 
 /// Schedules that two instances tick.
-pub async fn ticks(setting: Setting) -> Report {
-    let mut scene = Scene::start("ticks", setting, 2).await;
+pub async fn ticks(scene: &mut Scene) {
     let client = scene.dueq[0].client();
     let topics: Vec<String> = (0..8).map(|_| topic("ticks")).collect();
     let mut first = Vec::new();
@@ -117,5 +116,4 @@ pub async fn ticks(setting: Setting) -> Report {
             format!("{name} ticks every second, and has ticked {ticks} times in 3")
         });
     }
-    scene.end().await
 }
