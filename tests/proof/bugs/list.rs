@@ -316,7 +316,7 @@ pub fn all() -> Vec<Bug> {
             .patch(
                 "ack",
                 "redis.call('ZADD', KEYS[10], unpack(kept))",
-                "if not redis.call('ZSCORE', KEYS[10], good[1]) then redis.call('ZADD', (string.gsub(KEYS[10], ':acked', ':delayed')), now, good[1]) end\n\
+                "if not redis.call('ZSCORE', KEYS[10], good[1]) then redis.call('ZADD', (string.gsub(KEYS[10], ':acked', ':delayed')), now, good[1]) redis.call('HSET', KEYS[5], 'short', '1') meta[5] = '1' end\n\
                       redis.call('ZADD', KEYS[10], unpack(kept))",
             ),
         bug("secrets for strangers", &["I14"], scenario!(told::secrets))
@@ -460,7 +460,7 @@ pub fn all() -> Vec<Bug> {
             .patch(
                 "lease",
                 "local now, up = now_ms()\n",
-                "local now, up = now_ms()\nfor i = 1, 4000000 do end\n",
+                "local now, up = now_ms()\nfor i = 1, 20000000 do end\n",
             ),
         bug("panic in the background", &["no panic"], probe!(counts::leases_nobody_asks_for))
             .does("housekeeping panics, and no request notices"),

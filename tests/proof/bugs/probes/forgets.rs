@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::harness::{partition_of, tag_of_partition, topic};
 use crate::proof::bugs::scene::Scene;
 
-const MESSAGES: usize = 40;
+const MESSAGES: usize = 16;
 
 /// A topic that has grown since, and was paused then.
 pub async fn a_registry_set_back(scene: &mut Scene) {
