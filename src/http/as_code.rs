@@ -5,8 +5,7 @@ use super::{
     prelude::*,
     schedule_fields::PutScheduleRequest,
     schedules::Schedule,
-    topic_config::{PutTopicRequest, TopicConfig},
-    topic_settings::refuse_own_dead_topic,
+    topic_config::{PutTopicRequest, TopicConfig, check_settings},
 };
 use bytes::Bytes;
 use dueq_model::{Millis, ScheduleName, TopicName, TopicSettings, Zones};
@@ -47,7 +46,7 @@ pub fn topic(name: &str, body: Vec<u8>) -> Result<Value, Wrongs> {
 
 fn topic_config(name: &TopicName, body: Bytes) -> Result<Value, Problem> {
     let mut fields = Fields::of_json(&body)?;
-    refuse_own_dead_topic(&mut fields, name);
+    check_settings(&mut fields, name);
     let PutTopicRequest { settings } = fields.read()?;
     let default = TopicSettings::default();
     let settings = settings.onto(&default, None, &default)?;

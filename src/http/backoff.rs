@@ -24,7 +24,7 @@ request! {
         pub delays_ms: Option<List<DelayMs, 1, MAX_SCHEDULE>>,
     }
     check(fields) {
-        // Which fields belong to an unknown kind cannot be told.
+        // An unknown kind has no known fields.
         if let Some(kind) = kind {
             let has = |name| match name {
                 "base_ms" => given(&base_ms),

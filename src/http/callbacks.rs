@@ -1,5 +1,5 @@
 //! Callbacks: where dueq sends a message in place of its topic's URL; and scheduleCallback, a message of dueq's own topic
-//! `_callbacks`, for whoever only wants a URL to be called later.
+//! `_callbacks`, for clients that only want a URL to be called later.
 
 pub(crate) mod hosts;
 
@@ -41,16 +41,11 @@ impl From<CallbackRequest> for Callback {
             url: request.url,
             method: request.method,
             timeout_ms: request.timeout_ms.map(CallTimeoutMs::millis),
-            secret_headers: names_of(request.secret_headers),
+            secret_headers: request.secret_headers.map(Vec::from).unwrap_or_default(),
             secret: request.secret,
             unknown: Unknown::new(),
         }
     }
-}
-
-/// The names as text.
-pub fn names_of(headers: Option<SecretHeaders>) -> Vec<String> {
-    headers.into_iter().flat_map(|names| names.0).map(|name| name.0).collect()
 }
 
 answer! {
@@ -84,7 +79,7 @@ impl<'a> From<&'a Callback> for CallbackView<'a> {
 }
 
 impl AppState {
-    /// May a new message's callback, which stands at `place`, be taken? `***` keeps nothing there.
+    /// Checks a new message's callback at `place`, where `***` keeps nothing.
     ///
     /// Errors: 422 `invalid_input`, `callback_address_refused`.
     pub fn check_new_callback(
@@ -103,7 +98,7 @@ impl AppState {
         self.check_url(Some(&callback.url), || field("url"))
     }
 
-    /// May this URL be called, as far as it can be told without asking for its name? `field` is where it stands.
+    /// Checks whether this URL at `field` may be called, without a look-up of its name.
     ///
     /// Errors: 422 `callback_address_refused`.
     pub fn check_url(

@@ -1,4 +1,4 @@
-//! How requests and answers stand in the OpenAPI document: `request!` and `answer!` declare them, and the types of their
+//! How the OpenAPI document describes requests and answers: `request!` and `answer!` declare them, and the types of their
 //! fields describe themselves.
 
 use utoipa::{
@@ -160,7 +160,7 @@ impl Property {
         Self { name, description, schema, required, nullable, resettable, example, default }
     }
 
-    /// The schema of the field in its object. The default is told in words: told as `default`, generators make clients
+    /// The schema of the field in its object. The description names the default: as `default`, it makes generators write clients
     /// that always send it, or make it a field that must be given.
     fn into_schema(self) -> RefOr<Schema> {
         let mut description = self.description;

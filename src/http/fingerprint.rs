@@ -107,7 +107,7 @@ impl Sum {
     }
 }
 
-/// What stands after the last byte; no JSON has it.
+/// The byte after the last one; no JSON has it.
 const END: u8 = 0;
 
 /// A walk over JSON that is known to be well-formed and nested within bounds: each value becomes a number.

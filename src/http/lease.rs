@@ -277,7 +277,7 @@ fn leased_message<'a>(
     message: &'a Granted,
     now: i64,
 ) -> Option<LeasedMessage<'a>> {
-    let content = RenderedContent::of(&message.body.content);
+    let content = RenderedContent::of(&message.body);
     if matches!(message.body.content, Content::Json(_)) && content.payload.is_none() {
         return None;
     }

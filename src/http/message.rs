@@ -5,7 +5,7 @@ use dueq_model::{
     Backoff, Body, CallReport, Content, Event, EventKind, MessageId, Millis, OCTETS,
     State as MessageState, TopicName, masked,
 };
-use dueq_store::{MessageSnapshot, Topic};
+use dueq_store::{MessageOptions, MessageSnapshot, Topic};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::{borrow::Cow, collections::BTreeMap};
@@ -40,20 +40,12 @@ answer! {
         key: Option<&'a str>,
         /// The name of the API key that published a callback, or gave it another body or target, if that has one. In lists as `payload` is.
         published_by: Option<&'a str>,
-        /// Its group.
-        group: Option<&'a str>,
-        /// 0 to 255. Among ready messages, higher goes first.
-        priority: u8,
+        #[serde(flatten)]
+        options: Flat<OptionsView<'a>>,
         /// Attempts so far, including those that do not count.
         attempts: i64,
         /// Attempts left before it is dead.
         attempts_left: i64,
-        /// Its own limit of attempts. Absent: the topic's.
-        max_attempts: Option<u16>,
-        /// Its own backoff. Absent: the topic's.
-        backoff: Option<&'a Backoff>,
-        /// Its own time to live, ms. Absent: the topic's.
-        ttl_ms: Option<i64>,
         /// When its time to live ends, RFC 3339 in UTC with ms, like all instants. Absent: never.
         expires_at: Option<Instant>,
         /// When it was published.
@@ -116,7 +108,7 @@ impl<'a> Message<'a> {
     /// A message of a list.
     pub fn listed(topic: &'a Topic, found: &'a MessageSnapshot) -> Self {
         let body = found.body.as_ref();
-        let content = body.map(|Body { content, .. }| RenderedContent::of(content));
+        let content = body.map(RenderedContent::of);
         let headers = body.map(|body| match (&body.secrets, &topic.settings.push) {
             (None, None) => Cow::Borrowed(&body.headers),
             _ => Cow::Owned(masked(&body.headers, |name| topic.masks(body, name))),
@@ -141,13 +133,9 @@ impl<'a> Message<'a> {
             published_by: body
                 .and_then(|body| body.publisher.as_deref())
                 .filter(|publisher| topic.name.is_callbacks() && !publisher.is_empty()),
-            group: found.group.as_deref(),
-            priority: found.priority,
+            options: Flat((&found.options).into()),
             attempts: found.attempts,
             attempts_left: found.attempts_left,
-            max_attempts: found.max_attempts,
-            backoff: found.backoff.as_ref(),
-            ttl_ms: found.ttl_ms,
             expires_at: found.expires_at.map(Instant),
             published_at: Instant(found.id.published()),
             due_at: due.then_some(Instant(found.at)),
@@ -177,6 +165,30 @@ impl<'a> MessageEvent<'a> {
 }
 
 answer! {
+    /// What a message says for itself.
+    pub struct OptionsView<'a> {
+        /// Its group.
+        group: Option<&'a str>,
+        /// 0 to 255. Among ready messages, higher goes first.
+        priority: u8,
+        /// Its own limit of attempts. Absent: the topic's.
+        max_attempts: Option<u16>,
+        /// Its own backoff. Absent: the topic's.
+        backoff: Option<&'a Backoff>,
+        /// Its own time to live, ms. Absent: the topic's.
+        ttl_ms: Option<i64>,
+    }
+}
+
+impl<'a> From<&'a MessageOptions> for OptionsView<'a> {
+    fn from(options: &'a MessageOptions) -> Self {
+        let MessageOptions { priority, max_attempts, ttl_ms, backoff, group, .. } = options;
+        let (group, backoff) = (group.as_deref(), backoff.as_ref());
+        Self { group, priority: *priority, max_attempts: *max_attempts, backoff, ttl_ms: *ttl_ms }
+    }
+}
+
+answer! {
     /// A payload as answers show it.
     #[derive(Default)]
     pub struct RenderedContent<'a> {
@@ -191,7 +203,8 @@ answer! {
 
 impl<'a> RenderedContent<'a> {
     /// What is stored as JSON and is none, which is damage, is shown as bytes.
-    pub fn of(content: &'a Content) -> Self {
+    pub fn of(body: &'a Body) -> Self {
+        let content = &body.content;
         if let Content::Json(json) = content
             && let Ok(payload) = serde_json::from_slice(json)
         {
@@ -208,7 +221,7 @@ impl<'a> RenderedContent<'a> {
 /// The payload that tells of a death.
 #[derive(Serialize)]
 struct DeadLetter<'a> {
-    /// The message as it stands.
+    /// The message.
     message: Message<'a>,
     /// When it died.
     died_at: Instant,
@@ -222,7 +235,7 @@ pub fn dead_letter(
     found: &MessageSnapshot,
     died_at: Millis,
 ) -> Result<Vec<u8>, Error> {
-    // Whoever reads the dead topic may not be who may see the answers.
+    // Readers of the dead topic need not be allowed to see the answers.
     let message = Message::whole(topic, found, false);
     let letter = DeadLetter { message, died_at: Instant(died_at) };
     serde_json::to_vec(&letter).map_err(|_| Error::Internal)

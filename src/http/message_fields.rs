@@ -5,7 +5,7 @@ use super::{fingerprint::fingerprint, prelude::*};
 use axum::http::{HeaderMap, HeaderName};
 use bytes::Bytes;
 use dueq_model::{
-    Backoff, Body, Callback, Content, MAX_ATTEMPTS_LIMIT, OCTETS, TraceContext, is_own_header,
+    Body, Callback, Content, MAX_ATTEMPTS_LIMIT, OCTETS, TraceContext, is_own_header,
 };
 use dueq_store::{Due, Idempotency, KeyUntil, MessageKey, MessageOptions, NewMessage, OnDuplicate};
 
@@ -182,7 +182,7 @@ impl ContentFields {
     }
 }
 
-/// The message that a request says, with its idempotency key, which stands for all else.
+/// The message that a request says, with its idempotency key, whose fingerprint covers all else.
 pub fn new_message(
     message: MessageFields,
     publish: Option<PublishFields>,
@@ -194,10 +194,10 @@ pub fn new_message(
     let trace = publish.as_ref().and_then(|publish| publish.traceparent);
     let body = Body { callback, trace, ..Body::new(data, headers) };
     let options = MessageOptions {
-        priority: policy.priority.map_or(0, |priority| priority.get() as u8),
-        max_attempts: policy.life.0.max_attempts.value().map(|attempts| attempts.get() as u16),
-        ttl_ms: policy.life.0.ttl_ms.value().map(Bounded::millis),
-        backoff: content.backoff.value().map(Backoff::from),
+        priority: policy.priority.map_or(0, Into::into),
+        max_attempts: policy.life.0.max_attempts.value().map(Into::into),
+        ttl_ms: policy.life.0.ttl_ms.value().map(Into::into),
+        backoff: content.backoff.value().map(Into::into),
         group: key.take_group(),
         key: key.key(),
         idempotency: None,
@@ -219,11 +219,12 @@ pub fn require_content(fields: &mut Fields<'_>, content: &ContentFields) {
     }
 }
 
-/// Refuses, among the headers of what is called, those that are not the user's to set. They stand at `place`.
+/// Refuses, among the headers of what is called, those that users cannot set. `place` is the path to them.
 pub fn refuse_own_headers(fields: &mut Fields<'_>, headers: Option<&Headers>, place: &str) {
     for name in headers.iter().flat_map(|headers| headers.0.keys()) {
         if is_own_header(name) {
-            fields.refuse(&format!("{place}headers.{name}"), "is set by dueq itself on every call");
+            let FieldError { field, reason } = own_header(format!("{place}headers.{name}"));
+            fields.refuse(&field, reason);
         }
     }
 }

@@ -33,9 +33,9 @@ mod schedule_fields;
 mod schedules;
 pub mod server;
 mod service;
+mod settings;
 mod sqs;
 mod topic_config;
-mod topic_settings;
 mod topics;
 
 pub use args::HttpArgs;

@@ -2,116 +2,47 @@
 //! headers hold, are never shown: `***` stands for each, and put back keeps what is stored.
 
 use super::{
-    callbacks::{SecretHeaders, names_of},
+    callbacks::SecretHeaders,
     prelude::*,
+    settings::{Said, configured, shown},
 };
 use dueq_model::{
-    CallMethod, CallUrl, MASK, MAX_HEADERS, MAX_IN_FLIGHT, MAX_SECRETS, Push, SigningSecret,
-    masked, names_header, unmasked,
+    CallMethod, CallUrl, MASK, MAX_HEADERS, MAX_IN_FLIGHT, MAX_SECRETS, Millis, Push,
+    SigningSecret, masked, names_header, push_settings, unmasked,
 };
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
-request! {
+push_settings! { configured Push
     /// How dueq sends a topic's messages. Absent fields take their defaults, except `secrets`, which stay as they are.
     /// Secrets and secret headers belong to the origin (scheme, host, port) of `url`. They are sent to no other origin,
     /// and keeping them while the origin changes is refused (`secret_required`).
     #[example = json!({"url": "https://example.com/hooks/orders", "max_in_flight": 16})]
-    pub struct PushRequest {
-        /// Where messages go that have no `callback`: an absolute http or https URL without user and password, on a
-        /// host that dueq may call. Without it, every message needs its own.
-        pub url: Option<CallUrl>,
-        /// The HTTP method. Default: POST.
-        pub method: Option<CallMethod>,
-        /// Headers of every call, with the limits of a message's headers, which win over these. `***` keeps the stored
-        /// value of a secret header. Secret headers are sent only to the origin of `url`, and never without `url`.
-        /// `host`, `content-length`, `content-type`, hop-by-hop headers, `webhook-*` and `dueq-*` are refused.
-        pub headers: Option<Headers>,
-        /// How long a call may take, ms. Default: 15000.
-        pub timeout_ms: Option<CallTimeoutMs>,
-        /// Calls that an instance makes at once, at most. Default: 64.
-        pub max_in_flight: Option<Bounded<1, MAX_IN_FLIGHT>>,
-        /// Calls to one host that an instance makes at once, at most. Default: 8.
-        pub max_in_flight_per_host: Option<Bounded<1, MAX_IN_FLIGHT>>,
-        /// Calls per second of all instances together. Default: unlimited.
-        pub rate_per_s: Option<Decimal<1, 10_000_000>>,
-        /// Signing secrets per Standard Webhooks: `whsec_` and 24 to 64 bytes in base64. Two while you rotate them.
-        /// Absent: the stored secrets stay. Each `***` keeps one of them, in order. `[]`: none.
-        pub secrets: Option<List<SigningSecret, 0, MAX_SECRETS>>,
-        /// Further headers, of the push and of its messages, whose values are never shown, besides `authorization` and
-        /// `cookie`. At most 32.
-        pub secret_headers: Option<SecretHeaders>,
-    }
-    check(fields) {
-        refuse_own_headers(fields, headers.as_ref().and_then(Option::as_ref), "");
-    }
-}
-
-answer! {
+    request PushRequest
     /// How dueq sends a topic's messages.
     #[name = "Push"]
-    pub struct PushView<'a> {
-        /// Where messages go that have no `callback`.
-        url: Option<&'a str>,
-        /// The HTTP method.
-        method: CallMethod,
-        /// Headers of every call. The values of secret headers read `***`.
-        headers: BTreeMap<String, String>,
-        /// How long a call may take, ms.
-        timeout_ms: i64,
-        /// Calls that an instance makes at once, at most.
-        max_in_flight: i64,
-        /// Calls to one host that an instance makes at once, at most.
-        max_in_flight_per_host: i64,
-        /// Calls per second of all instances together. Absent: unlimited.
-        rate_per_s: Option<f64>,
-        /// `***` for each signing secret.
-        secrets: Vec<&'static str>,
-        /// Further headers that read `***`, besides `authorization` and `cookie`. Absent: no others.
-        secret_headers: Option<&'a Vec<String>>,
-    }
+    answer PushView
 }
 
-impl<'a> From<&'a Push> for PushView<'a> {
-    fn from(push: &'a Push) -> Self {
-        Self {
-            url: push.url.as_ref().map(CallUrl::as_str),
-            method: push.method,
-            headers: masked(&push.headers, |name| push.is_secret(name)),
-            timeout_ms: push.timeout_ms,
-            max_in_flight: push.max_in_flight.into(),
-            max_in_flight_per_host: push.max_in_flight_per_host.into(),
-            rate_per_s: push.rate_per_s,
-            secrets: vec![MASK; push.secrets.len()],
-            secret_headers: Some(&push.secret_headers).filter(|names| !names.is_empty()),
-        }
+shown! {
+    Push as PushView<'a>: |it| {
+        let headers = Cow::Owned(masked(&it.headers, |name| it.is_secret(name)));
+        PushView { headers, ..it.into() }
+    };
+}
+
+impl Said<Option<Push>> for PushRequest {
+    fn stored(&self, default: &Option<Push>) -> Option<Push> {
+        let default = default.clone().unwrap_or_default();
+        Some(self.applied_to(&default, &default))
     }
 }
 
 impl PushRequest {
-    /// The push as it is said, but for what it keeps; what is absent is as `default` has it.
-    fn put(&self, default: &Push) -> Push {
-        let bound = |bound: Option<Bounded<1, MAX_IN_FLIGHT>>, default| {
-            bound.map_or(default, |bound| bound.get() as u32)
-        };
-        let per_host = default.max_in_flight_per_host;
-        Push {
-            url: self.url.clone(),
-            method: self.method.unwrap_or(default.method),
-            headers: self.headers.clone().unwrap_or_default().0,
-            timeout_ms: self.timeout_ms.map_or(default.timeout_ms, Bounded::millis),
-            max_in_flight: bound(self.max_in_flight, default.max_in_flight),
-            max_in_flight_per_host: bound(self.max_in_flight_per_host, per_host),
-            rate_per_s: self.rate_per_s.map(Decimal::get),
-            secret_headers: names_of(self.secret_headers.clone()),
-            ..default.clone()
-        }
-    }
-
-    /// The push that `stored` becomes, which is none where the topic was not pushed before.
+    /// The push that it `said`, in place of the one that is stored, with the secrets that it keeps; none is stored where the
+    /// topic was not pushed before.
     ///
     /// Errors: `NothingMasked`, `SecretRequired`, `HeadersTooLarge`, `TooManySecretHeaders`.
-    pub fn onto(&self, stored: Option<&Push>, default: &Push) -> Result<Push, Error> {
-        let said = self.put(default);
+    pub fn keeping(&self, said: &Push, stored: Option<&Push>) -> Result<Push, Error> {
         let unpushed = Push::default();
         let kept = stored.unwrap_or(&unpushed);
         let belongs_to = kept.origin();
@@ -120,7 +51,7 @@ impl PushRequest {
         let is_secret = |name: &str| said.is_secret(name) || kept.is_secret(name);
         let headers = unmasked(&said.headers, &kept.headers, is_secret, elsewhere);
         let headers = headers.map_err(|unkept| Error::of_unkept(unkept, "push.headers"))?;
-        let put = match &self.secrets {
+        let put = match self.secrets.as_value() {
             Some(secrets) => secrets.0.clone(),
             None => vec![SigningSecret::kept(); kept.secrets.len()],
         };
@@ -148,7 +79,7 @@ impl PushRequest {
     }
 }
 
-/// The secrets as they were put; the first that stands for a stored one being the first of those kept, and so on.
+/// The secrets as they were put, with each mask replaced by the next stored one.
 fn with_kept(
     put: &[SigningSecret],
     kept: &[SigningSecret],
@@ -188,7 +119,8 @@ mod tests {
     }
 
     fn onto(text: &str, stored: Option<&Push>) -> Result<Push, Error> {
-        read(text).unwrap().onto(stored, &Push::default())
+        let request = read(text).unwrap();
+        request.keeping(&request.stored(&None).unwrap(), stored)
     }
 
     #[test]
@@ -220,11 +152,6 @@ mod tests {
         for (text, field) in [
             ("[]", "(body)"),
             (r#"{"url":"example.com"}"#, "url"),
-            (r#"{"method":"HEAD"}"#, "method"),
-            (r#"{"timeout_ms":1800001}"#, "timeout_ms"),
-            (r#"{"max_in_flight":0}"#, "max_in_flight"),
-            (r#"{"max_in_flight_per_host":10001}"#, "max_in_flight_per_host"),
-            (r#"{"rate_per_s":0}"#, "rate_per_s"),
             (r#"{"headers":{"Host":"a"}}"#, "headers.Host"),
             (r#"{"headers":{"a b":"a"}}"#, "headers.a b"),
             (r#"{"secrets":["whsec_"]}"#, "secrets[0]"),

@@ -162,7 +162,7 @@ pub(super) fn cron_timing(
     Ok(Timing::Cron(cron.map_err(|error| invalid("cron", error.to_string()))?))
 }
 
-/// The schedule as it is put in place of the present one, whose secrets `***` stands for. They are kept as long as it
+/// The schedule as it is put in place of the present one, which keeps its secrets where it says `***`. They are kept as long as it
 /// publishes to the same topic, and that sends it to the same origin; `push` says how its topic is pushed now.
 ///
 /// Errors: `NothingMasked`, `SecretRequired`, `HeadersTooLarge`.
@@ -189,7 +189,7 @@ pub(super) fn with_kept_secrets(
 ///
 /// Errors: 413 `payload_too_large`, 422 `callback_address_refused`.
 pub(super) fn check_spec(state: &AppState, spec: &ScheduleSpec) -> Result<(), Problem> {
-    // Other topics can be told to take more than they do now, up to the ceiling.
+    // Other topics can be configured to take more, up to the ceiling.
     let called = spec.topic.is_callbacks();
     let limit = if called { DEFAULT_PAYLOAD_BYTES } else { MAX_PAYLOAD_BYTES };
     if spec.message.body.content.payload().len() as u64 > limit {

@@ -1,12 +1,16 @@
-//! putTopic and updateTopic: a topic's configuration, guarded by its revision.
+//! A topic's configuration as requests say and answers show it; putTopic and updateTopic, guarded by its revision.
 
 use super::{
     prelude::*,
-    push_settings::PushView,
-    topic_settings::{TopicFields, refuse_own_dead_topic},
+    push_settings::PushRequest,
+    settings::{Said, configured, shown},
     topics::{Topic, answer_with_topic},
 };
-use dueq_model::{Backoff, DeadForm, Durability, OnFull, Retention, TopicName, TopicSettings};
+use dueq_model::{
+    Backoff, CallUrl, DeadForm, Durability, MAX_GROUP_CONCURRENCY, MAX_IDEMPOTENCY_WINDOW_MS,
+    MAX_LEASED_LIMIT, MAX_PARTITIONS, MAX_PAYLOAD_BYTES, MAX_TOPIC_MESSAGES, Millis, OnFull, Push,
+    Retention, TopicName, TopicSettings, retention_settings, topic_settings,
+};
 
 request! {
     /// A topic's whole configuration. Absent fields take their defaults.
@@ -25,89 +29,100 @@ request! {
     }
 }
 
-answer! {
+retention_settings! { configured Retention
+    /// How long acknowledged and dead messages are kept. Absent fields take their defaults.
+    request RetentionRequest
     /// How long acknowledged and dead messages are kept.
     #[name = "Retention"]
-    pub struct RetentionPolicy {
-        /// How long acknowledged messages are kept, ms; 0: not at all.
-        acked_ms: i64,
-        /// How many acknowledged messages are kept.
-        acked_max: i64,
-        /// How long dead messages are kept, ms.
-        dead_ms: i64,
-        /// How many dead messages are kept.
-        dead_max: i64,
+    answer RetentionPolicy
+}
+
+impl Said<Retention> for RetentionRequest {
+    fn stored(&self, default: &Retention) -> Retention {
+        self.applied_to(default, default)
     }
 }
 
-answer! {
+topic_settings! { configured TopicSettings
+    /// A topic's configuration, as a change that can be applied to any: absent stays, null is the default again. A whole
+    /// configuration is such a change to the defaults.
+    request TopicFields
     /// A topic's configuration, for messages that do not override it.
-    pub struct TopicConfig<'a> {
-        /// How long a lease lasts, ms.
-        lease_ms: i64,
-        /// Attempts before a message is dead.
-        max_attempts: i64,
-        /// How long a failed message waits before its next attempt.
-        backoff: &'a Backoff,
-        /// Time to live, counted from when a message first fell due, ms. Absent: none.
-        ttl_ms: Option<i64>,
-        /// The largest payload accepted, bytes.
-        max_payload_bytes: i64,
-        /// Into how many partitions the topic is split.
-        partitions: i64,
-        /// Bound on delayed, ready and leased messages together. Absent: none.
-        max_messages: Option<i64>,
-        /// What to do at that bound.
-        on_full: OnFull,
-        /// How many messages may be leased at once. Absent: any number.
-        max_leased: Option<i64>,
-        /// Messages granted per second, at most. Absent: any number.
-        rate_per_s: Option<f64>,
-        /// How long an idempotency key is remembered, ms.
-        idempotency_window_ms: i64,
-        /// How long acknowledged and dead messages are kept.
-        retention: RetentionPolicy,
-        /// When an answer about the topic is given.
-        durability: Durability,
-        /// How dueq sends the messages itself. Absent: consumers lease them.
-        push: Option<PushView<'a>>,
-        /// The topic to which messages that die here are also published. Absent: none.
-        dead_topic: Option<&'a TopicName>,
-        /// What that topic gets.
-        dead_form: DeadForm,
-        /// How many messages of a group may be leased at a time.
-        group_concurrency: i64,
-        /// How many messages of a group may be granted per second. Absent: any number.
-        group_rate_per_s: Option<f64>,
-        /// How many of them may be granted at once.
-        group_burst: i64,
+    answer TopicConfig
+}
+
+shown! {
+    Retention as RetentionPolicy<'a>: |it| it.into();
+}
+
+/// Refuses a configuration that the topic of this name cannot have, whatever it has now.
+pub(super) fn check_settings(fields: &mut Fields<'_>, topic: &TopicName) {
+    let name = fields.peek("dead_topic").and_then(|value| value.text());
+    if name.as_ref().is_some_and(|name| name == topic.as_str()) {
+        fields.refuse("dead_topic", "must be another topic");
+    } else if name.is_some_and(|name| name.starts_with('_')) {
+        fields.refuse("dead_topic", "must not be a topic of dueq's own");
+    }
+    let partitions =
+        fields.peek("partitions").and_then(|value| <Bounded<1, 256>>::read(value).ok());
+    if partitions.is_some_and(|partitions| !partitions.get().is_power_of_two()) {
+        fields.refuse("partitions", "must be a power of two");
+    } else if fields.is_null("partitions") {
+        fields.refuse("partitions", "must be a number");
     }
 }
 
-impl<'a> From<&'a TopicSettings> for TopicConfig<'a> {
-    fn from(settings: &'a TopicSettings) -> Self {
-        let Retention { acked_ms, acked_max, dead_ms, dead_max, .. } = settings.retention;
-        Self {
-            lease_ms: settings.lease_ms,
-            max_attempts: settings.max_attempts,
-            backoff: &settings.backoff,
-            ttl_ms: settings.ttl_ms,
-            max_payload_bytes: settings.max_payload_bytes,
-            partitions: settings.partitions,
-            max_messages: settings.max_messages,
-            on_full: settings.on_full,
-            max_leased: settings.max_leased,
-            rate_per_s: settings.rate_per_s,
-            idempotency_window_ms: settings.idempotency_window_ms,
-            retention: RetentionPolicy { acked_ms, acked_max, dead_ms, dead_max },
-            durability: settings.durability,
-            push: settings.push.as_ref().map(PushView::from),
-            dead_topic: settings.dead_topic.as_ref(),
-            dead_form: settings.dead_form,
-            group_concurrency: settings.group_concurrency,
-            group_rate_per_s: settings.group_rate_per_s,
-            group_burst: settings.group_burst,
+impl TopicFields {
+    /// The URL and the topic that are put, which may not be the caller's to name.
+    fn check(&self, state: &AppState, caller: &Caller) -> Result<(), Problem> {
+        if let Some(dead_topic) = self.dead_topic.as_value() {
+            caller.check_verb(Verb::Configure, dead_topic)?;
         }
+        state.check_url(self.push_url(), || "push.url".to_owned())
+    }
+
+    fn push_url(&self) -> Option<&CallUrl> {
+        self.push.as_value()?.url.as_value()
+    }
+
+    /// A setting among them that dueq's own topic does not take.
+    fn reserved_of_callbacks(&self) -> Option<&'static str> {
+        self.reserved().or(self.push_url().map(|_| "push.url"))
+    }
+
+    /// The configuration that `settings` become: the defaults, or what is stored. What is stored, if anything is, has the
+    /// secrets that are kept; `default` is what null sets back to.
+    ///
+    /// Errors: `NothingMasked`, `SecretRequired`, `HeadersTooLarge`, `BadSetting`.
+    pub fn onto(
+        &self,
+        settings: &TopicSettings,
+        stored: Option<&TopicSettings>,
+        default: &TopicSettings,
+    ) -> Result<TopicSettings, Error> {
+        let mut changed = TopicSettings {
+            closing: false,
+            was_closing: false,
+            paused: false,
+            loading: None,
+            revision: None,
+            ..self.applied_to(settings, default)
+        };
+        if self.partitions.0.is_none() {
+            changed.partitions = stored.unwrap_or(default).partitions;
+        }
+        if let (Some(request), Some(push)) = (self.push.as_value(), &mut changed.push) {
+            let pushed = stored.and_then(|stored| stored.push.as_ref());
+            *push = request.keeping(push, pushed).map_err(|error| match error {
+                // There was something until the topic was pushed no more.
+                Error::NothingMasked(field) if stored.is_some() && pushed.is_none() => {
+                    Error::SecretRequired(field)
+                }
+                error => error,
+            })?;
+        }
+        changed.check(stored)?;
+        Ok(changed)
     }
 }
 
@@ -133,9 +148,8 @@ pub async fn put_topic(
     payload: Payload,
 ) -> Result<Response, Problem> {
     let PutTopicRequest { settings: changes } =
-        payload.read(|fields, _| refuse_own_dead_topic(fields, &name))?;
-    changes.dead_topic().map_or(Ok(()), |topic| caller.check_verb(Verb::Configure, topic))?;
-    state.check_url(changes.push_url(), || "push.url".to_owned())?;
+        payload.read(|fields, _| check_settings(fields, &name))?;
+    changes.check(&state, &caller)?;
     let default = TopicSettings::default();
     let whole = |stored: Option<&TopicSettings>| changes.onto(&default, stored, &default);
     let created = match IfMatch::of(&payload.headers) {
@@ -179,11 +193,10 @@ pub async fn update_topic(
     payload: Payload,
 ) -> Result<Response, Problem> {
     let UpdateTopicRequest { settings: changes } =
-        payload.read(|fields, _| refuse_own_dead_topic(fields, &name))?;
-    changes.dead_topic().map_or(Ok(()), |topic| caller.check_verb(Verb::Configure, topic))?;
-    state.check_url(changes.push_url(), || "push.url".to_owned())?;
+        payload.read(|fields, _| check_settings(fields, &name))?;
+    changes.check(&state, &caller)?;
     if name.is_callbacks()
-        && let Some(setting) = changes.reserved()
+        && let Some(setting) = changes.reserved_of_callbacks()
     {
         let detail = format!("{setting} of _callbacks cannot be changed");
         return Err(Problem::topic_reserved(detail));
@@ -191,7 +204,7 @@ pub async fn update_topic(
     let default = TopicSettings::default_of(&name);
     let change = |stored: &TopicSettings| changes.onto(stored, Some(stored), &default);
     match IfMatch::of(&payload.headers) {
-        // dueq's own comes into being with its first message, and can be told before.
+        // dueq's own topic is created by its first message, but can be configured before.
         IfMatch::None if name.is_callbacks() => {
             let change = |stored: Option<&TopicSettings>| change(stored.unwrap_or(&default));
             state.store.put_topic(&name, change, None, None).await?;
@@ -211,5 +224,77 @@ fn no_match(error: Error) -> Error {
     match error {
         Error::TopicNotFound => Error::RevisionMismatch,
         error => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::describe::Description;
+    use bytes::Bytes;
+    use dueq_model::Push;
+    use std::collections::BTreeMap;
+
+    fn read(text: &str) -> Result<TopicFields, Vec<String>> {
+        let body = Bytes::copy_from_slice(text.as_bytes());
+        let mut fields = Fields::of_json(&body).unwrap();
+        check_settings(&mut fields, &TopicName::parse("mine").unwrap());
+        let named = |problem: Problem| problem.body("").errors.into_iter().map(|e| e.field);
+        fields.read().map_err(|problem| named(problem).collect())
+    }
+
+    #[test]
+    fn absent_stays_null_resets_and_nested_objects_are_replaced_whole() {
+        let mine = TopicSettings {
+            lease_ms: 5_000,
+            ttl_ms: Some(9),
+            max_messages: Some(7),
+            on_full: OnFull::DropOldest,
+            durability: Durability::Replicated,
+            push: Some(Push { timeout_ms: 5_000, ..Push::default() }),
+            dead_topic: Some(TopicName::parse("other").unwrap()),
+            dead_form: DeadForm::Raw,
+            retention: Retention {
+                acked_ms: 1,
+                acked_max: 4,
+                dead_ms: 2,
+                dead_max: 3,
+                ..Retention::default()
+            },
+            group_concurrency: 2,
+            group_rate_per_s: Some(0.5),
+            group_burst: 3,
+            ..TopicSettings::default()
+        };
+        let default = TopicSettings::default();
+        let onto = |text: &str| read(text).unwrap().onto(&mine, Some(&mine), &default).unwrap();
+        assert_eq!(onto("{}"), mine);
+        let names = Description::of::<TopicFields>().properties.into_iter().map(|it| it.name);
+        let nulls: BTreeMap<_, _> =
+            names.filter(|name| *name != "partitions").map(|name| (name, ())).collect();
+        let nulls = &serde_json::to_string(&nulls).unwrap();
+        assert_eq!(onto(nulls), TopicSettings::default());
+        let changed =
+            onto(r#"{"max_messages":8,"retention":{"dead_ms":5,"dead_max":null},"push":{}}"#);
+        let retention = Retention { dead_ms: 5, ..Retention::default() };
+        let push = Some(Push::default());
+        assert_eq!(changed, TopicSettings { max_messages: Some(8), retention, push, ..mine });
+    }
+
+    #[test]
+    fn settings_that_no_topic_can_have_are_refused_by_name() {
+        for (text, field) in [
+            (r#"{"retention":{"acked_ms":-1}}"#, "retention.acked_ms"),
+            (r#"{"retention":{"days":1}}"#, "retention.days"),
+            (r#"{"paused":true}"#, "paused"),
+            (r#"{"push":{"rate_per_s":0}}"#, "push.rate_per_s"),
+            (r#"{"dead_topic":"a b"}"#, "dead_topic"),
+            (r#"{"dead_topic":"_callbacks"}"#, "dead_topic"),
+            (r#"{"dead_topic":"mine"}"#, "dead_topic"),
+            (r#"{"partitions":3}"#, "partitions"),
+            (r#"{"partitions":null}"#, "partitions"),
+        ] {
+            assert_eq!(read(text).map(drop), Err(vec![field.to_owned()]), "{text}");
+        }
     }
 }

@@ -148,13 +148,13 @@ impl From<&TopicSnapshot> for TopicCounts {
     }
 }
 
-/// Answers with the topic as it stands, under the revision of its configuration; `told` is what is said of an error.
+/// Answers with the topic, under the revision of its configuration; `map` converts an error.
 pub async fn answer_with_topic(
     state: &AppState,
     name: &TopicName,
-    told: impl FnOnce(Error) -> Error,
+    map: impl FnOnce(Error) -> Error,
 ) -> Result<Response, Problem> {
-    let (topic, snapshot) = state.store.topic(name).await.map_err(told)?;
+    let (topic, snapshot) = state.store.topic(name).await.map_err(map)?;
     let answer = Topic {
         name,
         revision: topic.revision,

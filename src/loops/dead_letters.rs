@@ -1,7 +1,9 @@
 //! Tells of deaths elsewhere: what dies in a topic with a `dead_topic` is published there too, at least once, or moves there.
 
 use dueq_model::{Body, Content, DeadForm, Millis, Origin, error::Error};
-use dueq_store::{DeadLetter, Death, DeathEnd, MessageSnapshot, PartitionName, Store, Topic};
+use dueq_store::{
+    DeadLetter, Death, DeathEnd, MessageOptions, MessageSnapshot, PartitionName, Store, Topic,
+};
 use std::collections::BTreeMap;
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -93,9 +95,10 @@ fn letter(topic: &Topic, death: Death, write: WriteDeadLetter) -> Option<DeadLet
     let Death { id, died_at, message, .. } = death;
     let message = message?;
     if topic.settings.dead_form == DeadForm::Raw {
-        let MessageSnapshot { body, priority, group, attempts, .. } = message;
+        let MessageSnapshot { body, options, attempts, .. } = message;
         let origin = Some(Origin { id, topic: topic.name.clone(), attempts });
         let body = Body { callback: None, origin, ..body? };
+        let MessageOptions { priority, group, .. } = options;
         return Some(DeadLetter { id, died_at, body, priority, group });
     }
     let payload = write(topic, &message, died_at)
@@ -104,5 +107,5 @@ fn letter(topic: &Topic, death: Death, write: WriteDeadLetter) -> Option<DeadLet
     let trace = message.body.as_ref().and_then(|body| body.trace);
     let content = Content::Json(payload.into());
     let body = Body { dead_letter: true, trace, ..Body::new(content, BTreeMap::new()) };
-    Some(DeadLetter { id, died_at, body, priority: 0, group: message.group })
+    Some(DeadLetter { id, died_at, body, priority: 0, group: message.options.group })
 }

@@ -1,5 +1,5 @@
-//! Which addresses callbacks may go to: not those by which a stranger who may publish could reach what stands behind
-//! dueq. Whatever is not plainly the public internet is refused unless the operator names it.
+//! Which addresses callbacks may go to: not those by which a stranger who may publish could reach the network
+//! behind dueq. Whatever is not plainly the public internet is refused unless the operator names it.
 //!
 //! The networks are those of IANA's special-purpose address registries (RFC 6890 and its successors), globally reachable
 //! ones included: no receiver of callbacks lives in any of them.
@@ -63,7 +63,7 @@ const REFUSED_V6: [Ipv6Net; 5] = [
 /// networks it lets through what is public, this machine's own addresses apart.
 #[derive(Clone, Debug, Default)]
 pub struct AddressGuard {
-    /// What is let through beside that.
+    /// Further networks that are let through.
     pub allowed: Vec<IpNet>,
     /// Where there are any: what alone is let through, public or not.
     pub only: Vec<IpNet>,
@@ -88,7 +88,7 @@ impl AddressGuard {
         Ok(named(&self.allowed) || (is_public(ip) && !is_of_this_machine(ip)?))
     }
 
-    /// May this address be published? What cannot be told now is asked again when it is dialled.
+    /// May this address be published? An address that cannot be judged now is checked again when it is dialled.
     pub fn check(&self, ip: IpAddr) -> Result<(), RefusedAddress> {
         if self.lets(ip).unwrap_or(true) { Ok(()) } else { Err(RefusedAddress(ip)) }
     }

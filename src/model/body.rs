@@ -3,7 +3,7 @@
 //! A plain JSON payload is the tag 0 and the payload as it was sent. Anything with a content type, headers, a callback or a
 //! trace is the tag 1, the length of a JSON header (two bytes, big endian), the header, the payload. The tag 2 is the same with
 //! four bytes of length, for attributes of SQS that two do not hold. One byte is what the common case pays; the payload's size
-//! can be told without reading it (`payload_bytes` in `includes/message.lua`). Members of the header that this version does not know stay
+//! is known without reading it (`payload_bytes` in `includes/message.lua`). Members of the header that this version does not know stay
 //! when the message is changed.
 
 use super::{Callback, MessageId, SecretHeaders, SqsParts, TopicName, TraceContext, Unknown};
@@ -64,32 +64,105 @@ impl Content {
     }
 }
 
-/// A message's content and headers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A message's content and what is said of it. All but the payload is stored as JSON in front of it, under short names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Body {
-    /// The payload.
+    /// The payload, of which the JSON has the media type.
+    #[serde(rename = "c", with = "media_type", default = "json", skip_serializing_if = "is_json")]
     pub content: Content,
     /// The publisher's headers, names as sent.
+    #[serde(rename = "h", default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
     /// Where dueq sends it, in place of its topic's URL.
+    #[serde(rename = "u", default, skip_serializing_if = "Option::is_none")]
     pub callback: Option<Callback>,
     /// It tells of another message's death; its own goes nowhere further.
+    #[serde(rename = "d", default, skip_serializing_if = "std::ops::Not::not")]
     pub dead_letter: bool,
     /// Which of the headers are secrets; marked where a pushed topic takes them.
+    #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
     pub secrets: Option<SecretHeaders>,
-    /// What it was published in. Kept only if the trace is recorded.
+    /// What it was published in. Kept only if the trace is recorded: nothing can be linked to one that is not.
+    #[serde(rename = "t", default, skip_serializing_if = "is_unrecorded")]
     pub trace: Option<TraceContext>,
-    /// What a later version says of it.
-    pub unknown: Unknown,
     /// Where it died, if it is here as a dead letter in its own form.
+    #[serde(rename = "o", default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
     /// What only clients of SQS know.
+    #[serde(rename = "q", default, skip_serializing_if = "Option::is_none")]
     pub sqs: Option<Box<SqsParts>>,
     /// The API key that published a callback, by its name: empty for one without a name, and where there are no keys. `None`
     /// outside `_callbacks`, and of callbacks from before this was noted.
+    #[serde(rename = "p", default, skip_serializing_if = "Option::is_none")]
     pub publisher: Option<String>,
+    /// Members that a later version has written.
+    #[serde(flatten)]
+    pub unknown: Unknown,
     /// What is stored, where that cannot be read: it stays as it is, and shows as empty, since there may be secrets in it.
+    #[serde(skip)]
     pub damaged: Option<Bytes>,
+}
+
+fn is_unrecorded(trace: &Option<TraceContext>) -> bool {
+    !trace.is_some_and(|trace| trace.is_sampled())
+}
+
+fn is_json(content: &Content) -> bool {
+    matches!(content, Content::Json(_))
+}
+
+fn json() -> Content {
+    Content::Json(Bytes::new())
+}
+
+/// A content as its media type.
+mod media_type {
+    use super::*;
+    use serde::{Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(content: &Content, serializer: S) -> Result<S::Ok, S::Error> {
+        match content {
+            Content::Json(_) => serializer.serialize_none(),
+            Content::Bytes { content_type, .. } => serializer.serialize_str(content_type),
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Content, D::Error> {
+        let content_type = Option::deserialize(deserializer)?;
+        let bytes = |content_type| Content::Bytes { data: Bytes::new(), content_type };
+        Ok(content_type.map_or_else(json, bytes))
+    }
+}
+
+/// What is changed of a body. `None` leaves a part as it is.
+#[derive(Clone, Debug, Default)]
+pub struct BodyChange {
+    /// Another payload.
+    pub content: Option<Content>,
+    /// Other headers, all of them.
+    pub headers: Option<BTreeMap<String, String>>,
+    /// Another callback; `Some(None)`: the topic's URL.
+    pub callback: Option<Option<Callback>>,
+}
+
+impl BodyChange {
+    /// Does nothing change?
+    pub fn is_nothing(&self) -> bool {
+        self.content.is_none() && self.headers.is_none() && self.callback.is_none()
+    }
+
+    /// The body with another payload and callback. Headers are put in by who knows which of them are secrets.
+    pub fn applied_to(&self, body: &Body) -> Body {
+        let mut changed = body.clone();
+        if let Some(content) = &self.content {
+            changed.content.clone_from(content);
+            changed.damaged = None;
+        }
+        if let Some(callback) = &self.callback {
+            changed.callback.clone_from(callback);
+        }
+        changed
+    }
 }
 
 /// The message that moved here when it died.
@@ -110,30 +183,6 @@ pub struct Origin {
 #[derive(Debug, thiserror::Error)]
 #[error("a stored message body cannot be read")]
 pub struct BrokenBody;
-
-#[derive(Serialize, Deserialize)]
-struct Header<'a> {
-    #[serde(rename = "c", default, skip_serializing_if = "Option::is_none", borrow)]
-    content_type: Option<std::borrow::Cow<'a, str>>,
-    #[serde(rename = "h", default, skip_serializing_if = "BTreeMap::is_empty")]
-    headers: BTreeMap<String, String>,
-    #[serde(rename = "u", default, skip_serializing_if = "Option::is_none")]
-    callback: Option<Callback>,
-    #[serde(rename = "d", default, skip_serializing_if = "std::ops::Not::not")]
-    dead_letter: bool,
-    #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
-    secrets: Option<SecretHeaders>,
-    #[serde(rename = "t", default, skip_serializing_if = "Option::is_none")]
-    trace: Option<TraceContext>,
-    #[serde(rename = "o", default, skip_serializing_if = "Option::is_none")]
-    origin: Option<Origin>,
-    #[serde(rename = "q", default, skip_serializing_if = "Option::is_none")]
-    sqs: Option<Box<SqsParts>>,
-    #[serde(rename = "p", default, skip_serializing_if = "Option::is_none")]
-    publisher: Option<String>,
-    #[serde(flatten)]
-    unknown: Unknown,
-}
 
 impl Body {
     /// A body of nothing but this payload and these headers.
@@ -163,35 +212,20 @@ impl Body {
         if let Some(stored) = &self.damaged {
             return stored.clone();
         }
-        let (payload, content_type) = match &self.content {
-            Content::Json(json) => (json, None),
-            Content::Bytes { data, content_type } => (data, Some(content_type.as_str().into())),
+        let header = match self.is_plain() {
+            true => None,
+            // Maps of strings always serialize.
+            false => Some(serde_json::to_vec(self).unwrap_or_default()),
         };
-        // Nothing can be linked to a trace that is not recorded.
-        let trace = self.trace.filter(TraceContext::is_sampled);
-        let said = self.callback.is_some() || self.dead_letter || trace.is_some();
-        let said = said || self.origin.is_some() || self.sqs.is_some() || self.publisher.is_some();
-        if content_type.is_none() && self.headers.is_empty() && !said && self.unknown.is_empty() {
-            return Self::join(None, payload);
-        }
-        let (headers, callback) = (self.headers.clone(), self.callback.clone());
-        let (dead_letter, secrets) = (self.dead_letter, self.secrets.clone());
-        let (origin, sqs) = (self.origin.clone(), self.sqs.clone());
-        let (publisher, unknown) = (self.publisher.clone(), self.unknown.clone());
-        let header = Header {
-            content_type,
-            headers,
-            callback,
-            dead_letter,
-            secrets,
-            trace,
-            origin,
-            sqs,
-            publisher,
-            unknown,
-        };
-        // Maps of strings always serialize.
-        Self::join(Some(&serde_json::to_vec(&header).unwrap_or_default()), payload)
+        Self::join(header.as_deref(), self.content.payload())
+    }
+
+    /// Is there nothing but a JSON payload to store?
+    fn is_plain(&self) -> bool {
+        let Self { content, headers, callback, dead_letter, trace, origin, sqs, .. } = self;
+        let said = callback.is_some() || *dead_letter || !is_unrecorded(trace) || origin.is_some();
+        let said = said || sqs.is_some() || self.publisher.is_some() || !self.unknown.is_empty();
+        is_json(content) && headers.is_empty() && !said
     }
 
     /// The bytes that Redis keeps of a header, if there is one, and a payload.
@@ -239,17 +273,11 @@ impl Body {
         let Some(header) = header else {
             return Ok(Self::new(Content::Json(payload), BTreeMap::new()));
         };
-        let header: Header<'_> = serde_json::from_slice(header).map_err(|_| BrokenBody)?;
-        let content = match header.content_type {
-            None => Content::Json(payload),
-            Some(content_type) => {
-                Content::Bytes { data: payload, content_type: content_type.into_owned() }
-            }
-        };
-        let Header { headers, callback, dead_letter, secrets, trace, origin, sqs, .. } = header;
-        let Header { publisher, unknown, .. } = header;
-        let body = Self::new(content, headers);
-        Ok(Self { callback, dead_letter, secrets, trace, origin, sqs, publisher, unknown, ..body })
+        let mut body: Self = serde_json::from_slice(header).map_err(|_| BrokenBody)?;
+        match &mut body.content {
+            Content::Json(data) | Content::Bytes { data, .. } => *data = payload,
+        }
+        Ok(body)
     }
 }
 

@@ -1,4 +1,4 @@
-//! URLs that can be called, as far as that can be told without asking the network.
+//! URLs that can be called, as far as their text shows.
 
 use serde::{Deserialize, Serialize};
 use url::Url;

@@ -1,5 +1,5 @@
-//! What happened to a message, beyond its being published: written only when a lease ends without an ack, or somebody
-//! changes the message, so that a message whose first attempt succeeds costs nothing.
+//! What happened to a message, beyond its being published: written only when a lease ends without an ack or the
+//! message is changed, so that a message whose first attempt succeeds costs nothing.
 
 use super::{MAX_REASON_CHARS, Millis};
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ pub enum EventKind {
     Released,
     /// Its lease ended by itself.
     LeaseExpired,
-    /// Somebody changed it.
+    /// It was changed.
     Updated,
     /// Its attempts were used up, or its consumer gave it up.
     Dead,
@@ -58,8 +58,8 @@ impl CallReport {
     /// How the call failed, if it did.
     pub fn failure(&self) -> Option<Cow<'_, str>> {
         let refused = self.status.filter(|status| !(200..300).contains(status));
-        let told = || refused.map(|status| Cow::Owned(format!("answered {status}")));
-        self.error.as_deref().map(Cow::Borrowed).or_else(told)
+        let status = || refused.map(|status| Cow::Owned(format!("answered {status}")));
+        self.error.as_deref().map(Cow::Borrowed).or_else(status)
     }
 }
 

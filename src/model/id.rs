@@ -1,5 +1,5 @@
 //! Message ids that route themselves: an id alone says in which partition of which topic its message lives, so no
-//! look-up table stands between `POST /messages/{id}/ack` and the message.
+//! look-up table is needed between `POST /messages/{id}/ack` and the message.
 //!
 //! Layout of the UUID (version 8, RFC 9562), as its text shows it:
 //!

@@ -45,7 +45,7 @@ impl SecretHeaders {
 }
 
 /// What a topic remembers of a header that was a secret by its push, which is another by now, for the sake of messages
-/// that have no mark: they were published while nothing told that it is one.
+/// that have no mark: they were published before it was one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OnceSecret {
     /// The only origin that it is sent to; `None`: there is none, or there were several.

@@ -28,7 +28,7 @@ mod zones;
 
 pub use addresses::{AddressGuard, RefusedAddress};
 pub use backoff::Backoff;
-pub use body::{Body, BrokenBody, Content, OCTETS, Origin};
+pub use body::{Body, BodyChange, BrokenBody, Content, OCTETS, Origin};
 pub use call_url::*;
 pub use cron::{Cron, InvalidCron};
 pub use event::{CallReport, Event, EventKind, MAX_EVENTS, last_error};
@@ -53,9 +53,14 @@ pub use topic::{InvalidTopicName, TopicName, TopicPattern};
 pub use trace_context::TraceContext;
 pub use zones::{InvalidTimezone, MAX_TIMEZONE_CHARS, Zones};
 
-/// Members of a stored object that this version does not know. A later one wrote them, and they are written back with
-/// whatever is changed beside them.
+/// Members of a stored object that this version does not know. A later one wrote them, and every change of the
+/// object writes them back.
 pub type Unknown = std::collections::BTreeMap<String, serde_json::Value>;
+
+/// Whether a value is the default of its type, which is not written.
+pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
 
 /// The state of a message. `delayed`: not due yet. `ready`: due, waiting for a consumer. `leased`: held by a consumer
 /// until its lease ends. `blocked`: behind earlier messages of its group. `dead`: its attempts are used up. `acked`:
@@ -72,7 +77,7 @@ pub enum State {
     Blocked,
     /// Held by a consumer until its lease ends.
     Leased,
-    /// Its attempts are used up; it stays until somebody looks at it, or retention removes it.
+    /// Its attempts are used up; it stays until it is redriven or deleted, or retention removes it.
     Dead,
     /// Acknowledged, and kept for as long as the topic retains such messages.
     Acked,
@@ -83,31 +88,25 @@ pub enum State {
 }
 
 impl State {
+    /// All of them by the words that scripts and cursors use.
+    const WORDS: [(&str, Self); 8] = [
+        ("delayed", Self::Delayed),
+        ("ready", Self::Ready),
+        ("blocked", Self::Blocked),
+        ("leased", Self::Leased),
+        ("dead", Self::Dead),
+        ("acked", Self::Acked),
+        ("expired", Self::Expired),
+        ("gone", Self::Gone),
+    ];
+
     /// The word that scripts and cursors use for a state.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Delayed => "delayed",
-            Self::Ready => "ready",
-            Self::Blocked => "blocked",
-            Self::Leased => "leased",
-            Self::Dead => "dead",
-            Self::Acked => "acked",
-            Self::Expired => "expired",
-            Self::Gone => "gone",
-        }
+        Self::WORDS[self as usize].0
     }
 
     /// The state that scripts use a word for.
     pub fn from_word(word: &str) -> Option<Self> {
-        match word {
-            "delayed" => Some(Self::Delayed),
-            "ready" => Some(Self::Ready),
-            "blocked" => Some(Self::Blocked),
-            "leased" => Some(Self::Leased),
-            "dead" => Some(Self::Dead),
-            "acked" => Some(Self::Acked),
-            "gone" => Some(Self::Gone),
-            _ => None,
-        }
+        Self::WORDS.iter().find(|(known, _)| *known == word).map(|(_, state)| *state)
     }
 }

@@ -1,18 +1,21 @@
-//! Where dueq sends messages by itself: a topic's push settings, a message's own callback, and the parts of both. What is
-//! checked here is what can be told without asking the network; `AddressGuard` has the rest.
+//! Where dueq sends messages by itself: a topic's push settings, a message's own callback, and the parts of both. The checks
+//! here need no network; `AddressGuard` has the others.
 
-use super::{CREDENTIALS, CallUrl, MASK, Millis, Unknown, is_credential, names_header};
+use super::{
+    CREDENTIALS, CallUrl, MASK, Millis, Unknown, is_credential, is_default, names_header,
+    settings::stored,
+};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt};
 
-/// How long a call may take unless told otherwise, ms.
+/// How long a call may take by default, ms.
 pub const DEFAULT_CALL_TIMEOUT_MS: u64 = 15_000;
 /// The shortest time that a call can be given, ms.
 pub const MIN_CALL_TIMEOUT_MS: u64 = 100;
 /// The longest time that a call can be given: 30 minutes in ms.
 pub const MAX_CALL_TIMEOUT_MS: u64 = 1_800_000;
-/// Calls of a topic that an instance has under way at once, at most, unless told otherwise.
+/// Calls of a topic that an instance has under way at once, at most, by default.
 pub const DEFAULT_IN_FLIGHT: u64 = 64;
 /// Calls to one host that an instance makes at once, at most.
 pub const DEFAULT_IN_FLIGHT_PER_HOST: u64 = 8;
@@ -55,13 +58,7 @@ impl CallMethod {
 
     /// As HTTP spells it.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Post => "POST",
-            Self::Put => "PUT",
-            Self::Patch => "PATCH",
-            Self::Get => "GET",
-            Self::Delete => "DELETE",
-        }
+        Self::ALL[self as usize].0
     }
 }
 
@@ -77,7 +74,7 @@ pub struct Callback {
     /// How long the call may take, ms. Default: the topic's.
     #[serde(rename = "t", default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<Millis>,
-    /// Headers of the message whose values are secrets, beside `authorization` and `cookie`.
+    /// Headers of the message whose values are secrets, besides `authorization` and `cookie`.
     #[serde(rename = "h", default, skip_serializing_if = "Vec::is_empty")]
     pub secret_headers: Vec<String>,
     /// What its calls are signed with, in place of the topic's secrets.
@@ -115,12 +112,12 @@ impl SigningSecret {
         if (24..=64).contains(&key.len()) { Ok(secret) } else { Err(InvalidSecret) }
     }
 
-    /// What stands for the secret that is stored, until it is put in its place.
+    /// The mask, which is replaced by the stored secret.
     pub fn kept() -> Self {
         Self(MASK.to_owned())
     }
 
-    /// Does it only stand for the one that is stored?
+    /// Is it the mask?
     pub fn is_kept(&self) -> bool {
         self.0 == MASK
     }
@@ -171,56 +168,65 @@ pub fn is_own_header(name: &str) -> bool {
     OWN.contains(&name.as_str()) || ["proxy-", "webhook-", "dueq-"].iter().any(begins)
 }
 
-/// How dueq sends the messages of a topic that it consumes itself.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Push {
-    /// Where messages go that have no `callback`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub url: Option<CallUrl>,
-    /// The HTTP method.
-    pub method: CallMethod,
-    /// Headers of every call, names as given.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub headers: BTreeMap<String, String>,
-    /// How long a call may take, ms.
-    pub timeout_ms: Millis,
-    /// Calls that an instance makes at once, at most.
-    pub max_in_flight: u32,
-    /// Calls to one host that an instance makes at once, at most.
-    pub max_in_flight_per_host: u32,
-    /// Calls a second of all instances together; `None`: any number.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rate_per_s: Option<f64>,
-    /// What calls are signed with; more than one while rotating.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub secrets: Vec<SigningSecret>,
-    /// Headers whose values are secrets, beside `authorization` and `cookie`: the push's and those of its messages.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub secret_headers: Vec<String>,
-    /// Whom the secrets were stored for, where the URL that said so is gone.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub secrets_for: Option<String>,
-    /// What a later version says of it.
-    #[serde(flatten)]
-    pub unknown: Unknown,
+/// How dueq sends a topic's messages: see [`topic_settings`](crate::topic_settings).
+#[macro_export]
+macro_rules! push_settings {
+    ($make:ident $($with:tt)*) => { $make! { $($with)*
+        /// Where messages go that have no `callback`.
+        #[serde(skip_serializing_if = "is_default")]
+        url: Option<CallUrl> = None;
+            /// Where messages go that have no `callback`: an absolute http or https URL without user and password, on a
+            /// host that dueq may call. Without it, every message needs its own.
+            put CallUrl;
+        /// The HTTP method.
+        method: CallMethod = CallMethod::default();
+            /// The HTTP method. Default: POST.
+            put CallMethod;
+        /// Headers of every call. The values of secret headers read `***`.
+        #[serde(skip_serializing_if = "is_default")]
+        headers: BTreeMap<String, String> = BTreeMap::new();
+            /// Headers of every call, with the limits of a message's headers, which win over these. `***` keeps the stored
+            /// value of a secret header. Secret headers are sent only to the origin of `url`, and never without `url`.
+            /// `host`, `content-length`, `content-type`, hop-by-hop headers, `webhook-*` and `dueq-*` are refused.
+            put CallHeaders;
+        /// How long a call may take, ms.
+        timeout_ms: Millis = DEFAULT_CALL_TIMEOUT_MS as Millis;
+            /// How long a call may take, ms. Default: 15000.
+            put CallTimeoutMs;
+        /// Calls that an instance makes at once, at most.
+        max_in_flight: u32 = DEFAULT_IN_FLIGHT as u32;
+            /// Calls that an instance makes at once, at most. Default: 64.
+            put Bounded<1, MAX_IN_FLIGHT>;
+        /// Calls to one host that an instance makes at once, at most.
+        max_in_flight_per_host: u32 = DEFAULT_IN_FLIGHT_PER_HOST as u32;
+            /// Calls to one host that an instance makes at once, at most. Default: 8.
+            put Bounded<1, MAX_IN_FLIGHT>;
+        /// Calls per second of all instances together. Absent: unlimited.
+        #[serde(skip_serializing_if = "is_default")]
+        rate_per_s: Option<f64> = None;
+            /// Calls per second of all instances together. Default: unlimited.
+            put Decimal<1, 10_000_000>;
+        /// `***` for each signing secret.
+        #[serde(skip_serializing_if = "is_default")]
+        secrets: Vec<SigningSecret> = Vec::new();
+            /// Signing secrets per Standard Webhooks: `whsec_` and 24 to 64 bytes in base64. Two while you rotate them.
+            /// Absent: the stored secrets stay. Each `***` keeps one of them, in order. `[]`: none.
+            put List<SigningSecret, 0, MAX_SECRETS>;
+        /// Further headers that read `***`, besides `authorization` and `cookie`. Absent: no others.
+        #[serde(skip_serializing_if = "is_default")]
+        secret_headers: Vec<String> = Vec::new();
+            /// Further headers, of the push and of its messages, whose values are never shown, besides `authorization` and
+            /// `cookie`. At most 32.
+            put SecretHeaders;
+    } };
 }
 
-impl Default for Push {
-    fn default() -> Self {
-        Self {
-            url: None,
-            method: CallMethod::default(),
-            headers: BTreeMap::new(),
-            timeout_ms: DEFAULT_CALL_TIMEOUT_MS as Millis,
-            max_in_flight: DEFAULT_IN_FLIGHT as u32,
-            max_in_flight_per_host: DEFAULT_IN_FLIGHT_PER_HOST as u32,
-            rate_per_s: None,
-            secrets: Vec::new(),
-            secret_headers: Vec::new(),
-            secrets_for: None,
-            unknown: Unknown::new(),
-        }
+push_settings! { stored
+    /// How dueq sends the messages of a topic that it consumes itself.
+    struct Push {
+        /// Whom the secrets were stored for, where the URL that said so is gone.
+        #[serde(skip_serializing_if = "is_default")]
+        secrets_for: Option<String> = None,
     }
 }
 

@@ -1,5 +1,5 @@
-//! What people search messages by: `error:timeout header.tenant:42 attempts:>3`. Terms are told apart by spaces, and all of
-//! them must hold. It is read here once and matched in dueq, message by message, so that no search holds Redis.
+//! What people search messages by: `error:timeout header.tenant:42 attempts:>3`. Spaces separate terms, and all of them
+//! must hold. It is read here once and matched in dueq, message by message, so that no search holds Redis.
 
 mod field;
 
@@ -10,7 +10,7 @@ use memchr::memmem;
 const MAX_TERMS: usize = 16;
 /// A day, ms.
 const DAY_MS: Millis = 86_400_000;
-/// What a term can begin with, for whoever wrote another.
+/// The names of terms, for the refusal of another.
 const NAMES: &str = "error, reason, key, group, header.NAME, payload, payload.$.FIELD, attempts, priority, at or published";
 
 /// A query. Without terms, every message matches.
@@ -67,7 +67,7 @@ enum FieldTest {
 /// A text with `*` for any characters.
 #[derive(Clone, Debug, PartialEq)]
 struct Pattern {
-    /// What stands between the asterisks; where case does not count, in lower case.
+    /// The text between the asterisks; where case does not count, in lower case.
     pieces: Vec<Vec<u8>>,
     /// Found anywhere, whatever the case of ASCII letters; otherwise the whole text must be like it.
     anywhere: bool,
@@ -212,7 +212,7 @@ impl Term {
     }
 }
 
-/// `.order.items[0].id` in its parts; none stand for all of a payload.
+/// `.order.items[0].id` in its parts; no parts mean the whole payload.
 fn path_of(path: &str) -> Result<Vec<String>, String> {
     if path.is_empty() {
         return Ok(Vec::new());
@@ -255,7 +255,7 @@ impl Pattern {
         Self { pieces: text.split('*').map(|piece| piece.as_bytes().to_vec()).collect(), anywhere }
     }
 
-    /// Does it stand for this number, however that is spelled? Not beyond 2^53, where numbers that differ become equal.
+    /// Is it this number, in any spelling? Not beyond 2^53, where numbers that differ become equal.
     fn is_number(&self, text: &str) -> bool {
         let [whole] = &self.pieces[..] else { return false };
         let whole = std::str::from_utf8(whole).ok().and_then(number);

@@ -73,7 +73,8 @@ pub enum CatchUp {
 }
 
 /// When a schedule ticks.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
 pub enum Timing {
     /// By the clock on the wall.
     Cron(CronTiming),
@@ -86,13 +87,19 @@ pub enum Timing {
     },
 }
 
-/// A cron expression in its time zone.
-#[derive(Clone, Debug, PartialEq)]
+/// A cron expression in its time zone, of which the name is stored.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CronTiming {
+    #[serde(rename = "cron")]
     expr: String,
     timezone: String,
     /// Why it cannot tick: an earlier version took more expressions, another instance may know more time zones.
+    #[serde(skip, default = "unread")]
     read: Result<(Cron, TimeZone), String>,
+}
+
+fn unread() -> Result<(Cron, TimeZone), String> {
+    Err("its time zone has not been looked up".to_owned())
 }
 
 impl CronTiming {
@@ -154,6 +161,26 @@ impl CronTiming {
 }
 
 impl Timing {
+    /// A stored timing by these time zones.
+    pub fn in_zones(self, zones: &Zones) -> Self {
+        match self {
+            Self::Cron(CronTiming { expr, timezone, .. }) => {
+                let zone = zones.get(&timezone).map_err(|InvalidTimezone| {
+                    format!("this instance knows no time zone `{timezone}`")
+                });
+                let parsed = Cron::parse(&expr).map_err(|error| format!("`{expr}` {error}"));
+                let read = parsed.and_then(|parsed| Ok((parsed, zone?)));
+                Self::Cron(CronTiming { expr, timezone, read })
+            }
+            // What no request could have put there must neither divide by zero nor overflow.
+            Self::Every { every_ms, anchor_ms } => {
+                let most = MAX_DELAY_MS as Millis;
+                let every_ms = every_ms.clamp(MIN_EVERY_MS as Millis, most);
+                Self::Every { every_ms, anchor_ms: anchor_ms.clamp(-LAST, LAST) }
+            }
+        }
+    }
+
     /// What it means, in words; `None` where that takes many.
     pub fn words(&self) -> Option<String> {
         match self {
@@ -237,57 +264,6 @@ impl Timing {
         }
         ticks.reverse();
         ticks
-    }
-}
-
-/// How a timing is kept.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum StoredTiming {
-    /// A cron expression and the name of its time zone.
-    Cron {
-        /// The expression.
-        cron: String,
-        /// The name.
-        timezone: String,
-    },
-    /// The distance, and from where it is counted, ms.
-    Every {
-        /// The distance.
-        every_ms: Millis,
-        /// From where.
-        anchor_ms: Millis,
-    },
-}
-
-impl From<Timing> for StoredTiming {
-    fn from(timing: Timing) -> Self {
-        match timing {
-            Timing::Cron(cron) => Self::Cron { timezone: cron.timezone, cron: cron.expr },
-            Timing::Every { every_ms, anchor_ms } => Self::Every { every_ms, anchor_ms },
-        }
-    }
-}
-
-impl StoredTiming {
-    /// The timing by these time zones.
-    pub fn read(self, zones: &Zones) -> Timing {
-        match self {
-            Self::Cron { cron, timezone } => {
-                let zone = zones.get(&timezone).map_err(|InvalidTimezone| {
-                    format!("this instance knows no time zone `{timezone}`")
-                });
-                let parsed = Cron::parse(&cron).map_err(|error| format!("`{cron}` {error}"));
-                let read = parsed.and_then(|parsed| Ok((parsed, zone?)));
-                Timing::Cron(CronTiming { expr: cron, timezone, read })
-            }
-            // What no request could have put there must neither divide by zero nor overflow.
-            Self::Every { every_ms, anchor_ms } => {
-                let most = MAX_DELAY_MS as Millis;
-                let every_ms = every_ms.clamp(MIN_EVERY_MS as Millis, most);
-                Timing::Every { every_ms, anchor_ms: anchor_ms.clamp(-LAST, LAST) }
-            }
-        }
     }
 }
 

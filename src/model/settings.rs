@@ -1,11 +1,11 @@
 //! A topic's settings and the limits of the contract, each number in one place.
 
 use super::error::Error;
-use super::{Backoff, Millis, OnceSecret, Push, SqsQueue, TopicName, Unknown};
+use super::{Backoff, Millis, OnceSecret, Push, SqsQueue, TopicName, Unknown, is_default};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How long a lease lasts unless told otherwise, ms.
+/// How long a lease lasts by default, ms.
 pub const DEFAULT_LEASE_MS: u64 = 30_000;
 /// The shortest lease, ms.
 pub const MIN_LEASE_MS: u64 = 1_000;
@@ -15,13 +15,13 @@ pub const LEASE_CAP_MS: u64 = 43_200_000;
 pub const MAX_DELAY_MS: u64 = 315_360_000_000;
 /// The longest wait of a long poll, ms.
 pub const MAX_WAIT_MS: u64 = 60_000;
-/// Counted grants before a message is dead, unless told otherwise.
+/// Counted grants before a message is dead, by default.
 pub const DEFAULT_MAX_ATTEMPTS: u64 = 10;
 /// The most counted grants that a message can ask for.
 pub const MAX_ATTEMPTS_LIMIT: u64 = 1_000;
 /// Messages in one lease request or batch, at most.
 pub const MAX_MESSAGES_LIMIT: u64 = 1_000;
-/// Payload bytes of one lease request unless told otherwise.
+/// Payload bytes of one lease request by default.
 pub const DEFAULT_MAX_BYTES: u64 = 4_194_304;
 /// Payload bytes of one lease request, at most.
 pub const MAX_MAX_BYTES: u64 = 16_777_216;
@@ -49,13 +49,13 @@ pub const MAX_IDEMPOTENCY_WINDOW_MS: u64 = 604_800_000;
 pub const MAX_TOPIC_MESSAGES: u64 = 1_000_000_000;
 /// The largest bound on the messages of a topic that are leased at once.
 pub const MAX_LEASED_LIMIT: u64 = 1_000_000;
-/// Messages that one request redrives unless told otherwise.
+/// Messages that one request redrives by default.
 pub const DEFAULT_REDRIVE: u64 = 10_000;
 /// Messages that one request redrives, at most.
 pub const MAX_REDRIVE: u64 = 1_000_000;
 /// Buckets of one forecast, at most.
 pub const MAX_BUCKETS: u64 = 1_000;
-/// Items on a page unless told otherwise.
+/// Items on a page by default.
 pub const DEFAULT_PAGE: u64 = 100;
 /// Items on a page, at most.
 pub const MAX_PAGE: u64 = 1_000;
@@ -90,13 +90,6 @@ pub enum Durability {
     Replicated,
 }
 
-impl Durability {
-    /// Is it the default?
-    pub fn is_memory(&self) -> bool {
-        *self == Self::Memory
-    }
-}
-
 /// What a topic's `dead_topic` gets of a message that dies. `letter`: a message that tells of it, and it stays dead here.
 /// `raw`: the message itself, with its payload, headers, priority and group, and it is dead here only until then.
 /// What came from another topic in either form stays where it dies.
@@ -110,165 +103,208 @@ pub enum DeadForm {
     Raw,
 }
 
-impl DeadForm {
-    /// Is it the default?
-    pub fn is_letter(&self) -> bool {
-        *self == Self::Letter
-    }
-}
-
-/// How long acknowledged and dead messages are kept.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Retention {
-    /// How long acknowledged messages are kept, ms; 0: not at all.
-    pub acked_ms: Millis,
-    /// How many acknowledged messages are kept.
-    pub acked_max: i64,
-    /// How long dead messages are kept, ms.
-    pub dead_ms: Millis,
-    /// How many dead messages are kept.
-    pub dead_max: i64,
-    /// What a later version says of it.
-    #[serde(flatten)]
-    pub unknown: Unknown,
-}
-
-impl Default for Retention {
-    fn default() -> Self {
-        Self {
-            acked_ms: 0,
-            acked_max: 100_000,
-            dead_ms: 1_209_600_000,
-            dead_max: 100_000,
-            unknown: Unknown::new(),
+/// Declares the stored struct of a noun that users configure, from its table: what they can set, with its default. The
+/// stored fields that nobody can set come first.
+macro_rules! stored {
+    (
+        $(#[$about:meta])*
+        struct $Noun:ident { $($(#[$note:meta])* $kept:ident: $Kept:ty = $start:expr,)* }
+        $(
+            $(#[doc = $doc:expr])*
+            $(#[serde($($how:tt)*)])?
+            $name:ident: $Type:ty = $default:expr;
+            $(#[$put_note:meta])*
+            put $Put:ty $(, $reserved:ident)?;
+        )*
+    ) => {
+        $(#[$about])*
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct $Noun {
+            $($(#[doc = $doc])* $(#[serde($($how)*)])? pub $name: $Type,)*
+            $($(#[$note])* pub $kept: $Kept,)*
+            /// Members that a later version has written.
+            #[serde(flatten)]
+            pub unknown: Unknown,
         }
-    }
+
+        impl Default for $Noun {
+            fn default() -> Self {
+                Self { $($name: $default,)* $($kept: $start,)* unknown: Unknown::new() }
+            }
+        }
+    };
 }
 
-/// What a topic does with its messages where they do not say so themselves. The registry keeps it as JSON, only what
-/// differs from the default.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct TopicSettings {
-    /// How long a lease lasts, ms.
-    pub lease_ms: Millis,
-    /// Attempts before a message is dead.
-    pub max_attempts: i64,
-    /// How long a failed message waits before its next attempt.
-    pub backoff: Backoff,
-    /// How long after it first fell due a message can be granted, ms; `None`: for ever.
-    pub ttl_ms: Option<Millis>,
-    /// The largest payload accepted, bytes.
-    pub max_payload_bytes: i64,
-    /// Partitions: 1, 2, 4 … 256. Never fewer than before.
-    #[serde(skip_serializing_if = "is_one")]
-    pub partitions: i64,
-    /// How many messages it holds at most, delayed, ready and leased together; `None`: any number.
-    pub max_messages: Option<i64>,
-    /// What to do at that bound.
-    pub on_full: OnFull,
-    /// How many of its messages are leased at once, at most; `None`: any number.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_leased: Option<i64>,
-    /// How many messages it grants a second, at most; `None`: any number.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rate_per_s: Option<f64>,
-    /// How long an idempotency key is remembered, ms.
-    pub idempotency_window_ms: Millis,
+pub(super) use stored;
+
+/// How long acknowledged and dead messages are kept: see [`topic_settings`](crate::topic_settings).
+#[macro_export]
+macro_rules! retention_settings {
+    ($make:ident $($with:tt)*) => { $make! { $($with)*
+        /// How long acknowledged messages are kept, ms; 0: not at all.
+        acked_ms: Millis = 0;
+            /// How long acknowledged messages are kept, ms; 0: not at all. Default: 0.
+            put DelayMs;
+        /// How many acknowledged messages are kept.
+        acked_max: i64 = 100_000;
+            /// How many acknowledged messages are kept. Default: 100000.
+            put Bounded<0, MAX_TOPIC_MESSAGES>;
+        /// How long dead messages are kept, ms.
+        dead_ms: Millis = 1_209_600_000;
+            /// How long dead messages are kept, ms. Default: 1209600000.
+            put DelayMs;
+        /// How many dead messages are kept.
+        dead_max: i64 = 100_000;
+            /// How many dead messages are kept. Default: 100000.
+            put Bounded<0, MAX_TOPIC_MESSAGES>;
+    } };
+}
+
+retention_settings! { stored
     /// How long acknowledged and dead messages are kept.
-    pub retention: Retention,
-    /// When answers are given.
-    #[serde(skip_serializing_if = "Durability::is_memory")]
-    pub durability: Durability,
-    /// How dueq sends its messages itself; `None`: consumers lease them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub push: Option<Push>,
-    /// Where what dies here is published too.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dead_topic: Option<TopicName>,
-    /// What is published there.
-    #[serde(skip_serializing_if = "DeadForm::is_letter")]
-    pub dead_form: DeadForm,
-    /// What clients of SQS have set, if one has.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sqs: Option<SqsQueue>,
-    /// How many messages of a group may be leased at a time.
-    #[serde(skip_serializing_if = "is_one")]
-    pub group_concurrency: i64,
-    /// How many messages of a group may fall due a second; `None`: any number.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub group_rate_per_s: Option<f64>,
-    /// How many of them may fall due at once.
-    #[serde(skip_serializing_if = "is_one")]
-    pub group_burst: i64,
-    /// A message with a group was published, so that a dueq that knows of no groups leaves the topic alone.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub grouped: bool,
-    /// Somebody is about to delete it, or to give it more partitions: nothing is published until that is done or given up.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub closing: bool,
-    /// Somebody once was about to, and may have come as far as the first partition: it is asked before any other.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub was_closing: bool,
-    /// Nothing is granted. A topic of one partition keeps this there.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub paused: bool,
-    /// The dump that is being loaded into it, which keeps it paused: see `cli/moving/load.rs`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub loading: Option<String>,
-    /// The topic's revision, where `closing` or `paused` were written since.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub revision: Option<i64>,
-    /// Headers that were secrets by a push that is another by now, in lower case. Only the topic's end takes one away.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub once_secret: BTreeMap<String, OnceSecret>,
-    /// What a later version says of it.
-    #[serde(flatten)]
-    pub unknown: Unknown,
+    #[derive(Eq)]
+    struct Retention {}
+}
+
+/// The settings of a topic, each declared once. The stored struct is made of this table, and in `dueq_http` what requests
+/// say, how that changes what is stored, what answers show, and what OpenAPI says of all that.
+///
+/// A setting is two statements. The first is what is stored and shown: its description, its type and its default. The second
+/// is what requests say: the description, the type with its range, and `reserved` if the topic `_callbacks` does not take it.
+#[macro_export]
+macro_rules! topic_settings {
+    ($make:ident $($with:tt)*) => { $make! { $($with)*
+        /// How long a lease lasts, ms.
+        lease_ms: Millis = DEFAULT_LEASE_MS as Millis;
+            /// How long a lease lasts unless the consumer sets it, ms. Default: 30000.
+            put LeaseMs, reserved;
+        /// Attempts before a message is dead.
+        max_attempts: i64 = DEFAULT_MAX_ATTEMPTS as i64;
+            /// Attempts before a message is dead. Default: 10.
+            put MaxAttempts;
+        /// How long a failed message waits before its next attempt.
+        backoff: Backoff = Backoff::default();
+            /// How long a failed message waits before its next attempt.
+            put BackoffRequest;
+        /// Time to live, counted from when a message first fell due, ms. Absent: none.
+        ttl_ms: Option<Millis> = None;
+            /// Time to live, counted from when a message first fell due, ms. Default: none.
+            put DurationMs, reserved;
+        /// The largest payload accepted, bytes.
+        max_payload_bytes: i64 = DEFAULT_PAYLOAD_BYTES as i64;
+            /// The largest payload accepted, bytes. Default: 262144.
+            put Bounded<1, MAX_PAYLOAD_BYTES>, reserved;
+        /// Into how many partitions the topic is split.
+        #[serde(skip_serializing_if = "is_one")]
+        partitions: i64 = 1;
+            /// Into how many partitions the topic is split: 1, 2, 4 … 256. It can grow while no names are in use (409
+            /// `names_in_use`), but never shrink; absent, it stays. Order holds within a partition; `key`, or else `idempotency_key`, chooses it. Default: 1.
+            put Bounded<1, { MAX_PARTITIONS as u64 }>, reserved;
+        /// Bound on delayed, ready and leased messages together. Absent: none.
+        max_messages: Option<i64> = None;
+            /// Bound on delayed, ready and leased messages together. Default: none.
+            put Bounded<1, MAX_TOPIC_MESSAGES>, reserved;
+        /// What to do at that bound.
+        on_full: OnFull = OnFull::Reject;
+            /// What to do at that bound. Default: `reject`.
+            put OnFull, reserved;
+        /// How many messages may be leased at once. Absent: any number.
+        #[serde(skip_serializing_if = "is_default")]
+        max_leased: Option<i64> = None;
+            /// How many messages may be leased at once, by all consumers together. Leases from before there was a limit do not
+            /// count. Not in a pushed topic, which has `push.max_in_flight`. Default: unlimited.
+            put Bounded<1, MAX_LEASED_LIMIT>, reserved;
+        /// Messages granted per second, at most. Absent: any number.
+        #[serde(skip_serializing_if = "is_default")]
+        rate_per_s: Option<f64> = None;
+            /// Messages granted per second, to all consumers together. Not in a pushed topic, which has `push.rate_per_s`.
+            /// Default: unlimited.
+            put Decimal<1, 10_000_000>, reserved;
+        /// How long an idempotency key is remembered, ms.
+        idempotency_window_ms: Millis = 600_000;
+            /// How long an idempotency key is remembered, ms. Default: 600000.
+            put Bounded<0, MAX_IDEMPOTENCY_WINDOW_MS>, reserved;
+        /// How long acknowledged and dead messages are kept.
+        retention: Retention = Retention::default();
+            /// How long acknowledged and dead messages are kept.
+            put RetentionRequest;
+        /// When an answer about the topic is given.
+        #[serde(skip_serializing_if = "is_default")]
+        durability: Durability = Durability::Memory;
+            /// When an answer about the topic is given. Default: `memory`.
+            put Durability, reserved;
+        /// How dueq sends the messages itself. Absent: consumers lease them.
+        #[serde(skip_serializing_if = "is_default")]
+        push: Option<Push> = None;
+            /// dueq sends the topic's messages itself. Default: consumers lease them.
+            put PushRequest;
+        /// The topic to which messages that die here are also published. Absent: none.
+        #[serde(skip_serializing_if = "is_default")]
+        dead_topic: Option<TopicName> = None;
+            /// Another topic, to which messages that die here are also published. Default: none.
+            #[example = "orders-dead"]
+            put TopicName;
+        /// What that topic gets.
+        #[serde(skip_serializing_if = "is_default")]
+        dead_form: DeadForm = DeadForm::Letter;
+            /// What that topic gets. Default: `letter`.
+            put DeadForm;
+        /// How many messages of a group may be leased at a time.
+        #[serde(skip_serializing_if = "is_one")]
+        group_concurrency: i64 = 1;
+            /// How many messages of a group may be leased at a time. Default: 1.
+            put Bounded<1, MAX_GROUP_CONCURRENCY>, reserved;
+        /// How many messages of a group may be granted per second. Absent: any number.
+        #[serde(skip_serializing_if = "is_default")]
+        group_rate_per_s: Option<f64> = None;
+            /// How many messages of a group may be granted per second, retries aside: 0.01 to 100000. Default: any number.
+            put Decimal<1, 10_000_000>, reserved;
+        /// How many of them may be granted at once.
+        #[serde(skip_serializing_if = "is_one")]
+        group_burst: i64 = 1;
+            /// How many of them may be granted at once. Default: 1. Only with effect beside `group_rate_per_s`.
+            put Bounded<1, MAX_GROUP_CONCURRENCY>, reserved;
+    } };
+}
+
+topic_settings! { stored
+    /// What a topic does with its messages where they do not say so themselves. The registry keeps it as JSON, only what
+    /// differs from the default.
+    struct TopicSettings {
+        /// What clients of SQS have set, if one has.
+        #[serde(skip_serializing_if = "is_default")]
+        sqs: Option<SqsQueue> = None,
+        /// A message with a group was published, so that a dueq that knows of no groups leaves the topic alone.
+        #[serde(skip_serializing_if = "is_default")]
+        grouped: bool = false,
+        /// It is about to be deleted, or to get more partitions: nothing is published until that is done or given up.
+        #[serde(skip_serializing_if = "is_default")]
+        closing: bool = false,
+        /// It once was about to, which may have come as far as the first partition: that is asked before any other.
+        #[serde(skip_serializing_if = "is_default")]
+        was_closing: bool = false,
+        /// Nothing is granted. A topic of one partition keeps this there.
+        #[serde(skip_serializing_if = "is_default")]
+        paused: bool = false,
+        /// The dump that is being loaded into it, which keeps it paused: see `cli/moving/load.rs`.
+        #[serde(skip_serializing_if = "is_default")]
+        loading: Option<String> = None,
+        /// The topic's revision, where `closing` or `paused` were written since.
+        #[serde(skip_serializing_if = "is_default")]
+        revision: Option<i64> = None,
+        /// Headers that were secrets by a push that is another by now, in lower case. Only the topic's end takes one away.
+        #[serde(skip_serializing_if = "is_default")]
+        once_secret: BTreeMap<String, OnceSecret> = BTreeMap::new(),
+    }
 }
 
 fn is_one(number: &i64) -> bool {
     *number == 1
 }
 
-impl Default for TopicSettings {
-    fn default() -> Self {
-        Self {
-            lease_ms: DEFAULT_LEASE_MS as Millis,
-            max_attempts: DEFAULT_MAX_ATTEMPTS as i64,
-            backoff: Backoff::default(),
-            ttl_ms: None,
-            max_payload_bytes: DEFAULT_PAYLOAD_BYTES as i64,
-            partitions: 1,
-            max_messages: None,
-            on_full: OnFull::Reject,
-            max_leased: None,
-            rate_per_s: None,
-            idempotency_window_ms: 600_000,
-            retention: Retention::default(),
-            durability: Durability::Memory,
-            push: None,
-            dead_topic: None,
-            dead_form: DeadForm::Letter,
-            sqs: None,
-            group_concurrency: 1,
-            group_rate_per_s: None,
-            group_burst: 1,
-            grouped: false,
-            closing: false,
-            was_closing: false,
-            paused: false,
-            loading: None,
-            revision: None,
-            once_secret: BTreeMap::new(),
-            unknown: Unknown::new(),
-        }
-    }
-}
-
 impl TopicSettings {
-    /// What a topic of this name does unless told otherwise. dueq's own topic of callbacks keeps what was delivered for an
+    /// The defaults of a topic of this name. dueq's own topic of callbacks keeps what was delivered for an
     /// hour, so that it can be asked for.
     pub fn default_of(name: &TopicName) -> Self {
         if !name.is_callbacks() {

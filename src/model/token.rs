@@ -57,7 +57,7 @@ pub struct LeaseClaims {
     /// Number of the grant, 1 for the first; never used twice for one message, but where dueq gave back the first unused.
     pub attempt: u32,
     /// In which epoch of Redis it was granted: after a power loss or a failover Redis may have forgotten a grant and give
-    /// the same attempt to somebody else, but never in the same epoch.
+    /// the same attempt to another consumer, but never in the same epoch.
     pub epoch: Epoch,
     /// The grant's instant; an extended lease ends at most 12 h after it.
     pub granted_at: Millis,

@@ -77,18 +77,14 @@ impl Serialize for TraceContext {
 impl<'de> Deserialize<'de> for TraceContext {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Cow::<str>::deserialize(deserializer)?;
-        // As much room as 34 characters may need.
-        let mut bytes = [0; 27];
-        let length = STANDARD_NO_PAD.decode_slice(text.as_bytes(), &mut bytes);
-        let (mut trace, mut span) = ([0; 16], [0; 8]);
-        trace.copy_from_slice(&bytes[..16]);
-        span.copy_from_slice(&bytes[16..24]);
-        match length {
-            Ok(25) if trace != [0; 16] && span != [0; 8] => {
-                Ok(Self { trace, span, flags: bytes[24] })
-            }
-            _ => Err(de::Error::custom("not a trace context")),
-        }
+        let bytes = STANDARD_NO_PAD.decode(text.as_bytes()).ok();
+        let context = bytes.as_deref().and_then(|bytes| {
+            let (trace, rest) = bytes.split_first_chunk()?;
+            let (span, [flags]) = rest.split_first_chunk()? else { return None };
+            Some(Self { trace: *trace, span: *span, flags: *flags })
+        });
+        let context = context.filter(|it| it.trace != [0; 16] && it.span != [0; 8]);
+        context.ok_or_else(|| de::Error::custom("not a trace context"))
     }
 }
 

@@ -149,7 +149,7 @@ impl Store {
         let mut retry = self.stale_retry();
         while !left.is_empty() && retry.next().await {
             let grouped = left.iter().any(|at| letters[*at].group.is_some());
-            let topic = match self.registry.find_or_create_for(name, None, died_in).await {
+            let topic = match self.registry.find_or_create(name, None, died_in).await {
                 Ok(topic) if topic.settings.closing => {
                     self.await_change(&topic, &retry).await;
                     continue;

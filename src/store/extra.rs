@@ -1,7 +1,7 @@
 //! What Redis keeps of a message beyond its body: written for a new message, read as the scripts' `format_extra` writes it.
 
 use super::types::MessageOptions;
-use dueq_model::{Backoff, Millis};
+use dueq_model::Backoff;
 
 /// A message's `extra`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -10,18 +10,10 @@ pub struct Extra {
     pub attempts: i64,
     /// Those that count against max_attempts.
     pub counted: i64,
-    /// Its own limit of counted grants.
-    pub max_attempts: Option<u16>,
-    /// 0…255.
-    pub priority: u8,
-    /// Its own TTL, ms.
-    pub ttl_ms: Option<Millis>,
-    /// Its own backoff.
-    pub backoff: Option<Backoff>,
+    /// What it says for itself; its key apart.
+    pub options: MessageOptions,
     /// The key that it was published with.
     pub key: Option<String>,
-    /// The group that it was published with.
-    pub group: Option<String>,
 }
 
 impl Extra {
@@ -31,27 +23,25 @@ impl Extra {
     pub fn parse(text: &str) -> Self {
         let mut parts = text.splitn(8, ',');
         let mut next = || parts.next().unwrap_or_default();
-        let mut extra = Self {
-            attempts: next().parse().unwrap_or(0),
-            counted: next().parse().unwrap_or(0),
+        let (attempts, counted) = (next().parse().unwrap_or(0), next().parse().unwrap_or(0));
+        let mut options = MessageOptions {
             max_attempts: next().parse().ok(),
             priority: next().parse().unwrap_or(0),
             ttl_ms: next().trim_start_matches('o').parse().ok(),
             backoff: Backoff::from_script(next()),
-            key: None,
-            group: None,
+            ..MessageOptions::default()
         };
         let hold = next().trim_start_matches(|c: char| c.is_ascii_alphabetic());
         let length = hold.split_once('.').and_then(|(length, _)| length.parse().ok());
         let (group, key) = next().split_at_checked(length.unwrap_or(0)).unwrap_or_default();
         let named = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-        (extra.group, extra.key) = (named(group), named(key));
-        extra
+        options.group = named(group);
+        Self { attempts, counted, options, key: named(key) }
     }
 }
 
 impl MessageOptions {
-    /// What stands in `extra` for it; empty where that is nothing. In a group the script adds the message's order, the name
+    /// Its `extra`; empty if it has none. In a group the script adds the message's order, the name
     /// and the key.
     pub(super) fn extra(&self) -> String {
         let max_attempts = self.max_attempts.map(|max| max.to_string()).unwrap_or_default();
@@ -81,19 +71,20 @@ mod tests {
     #[test]
     fn what_is_there_is_read() {
         assert_eq!(Extra::parse(""), Extra::default());
-        let short = Extra { attempts: 3, counted: 2, priority: 7, ..Extra::default() };
+        let options = MessageOptions { priority: 7, ..MessageOptions::default() };
+        let short = Extra { attempts: 3, counted: 2, options, key: None };
         assert_eq!(Extra::parse("3,2,,7"), short);
-        let long = Extra {
+        let options = MessageOptions {
             max_attempts: Some(5),
             ttl_ms: Some(60_000),
             backoff: Some(Backoff::Fixed { base_ms: 10 }),
-            key: Some("a,b,c".to_owned()),
-            ..short
+            ..short.options
         };
+        let mut long = Extra { options, key: Some("a,b,c".to_owned()), ..short };
         assert_eq!(Extra::parse("3,2,5,7,o60000,fixed;10,d,a,b,c"), long);
-        let grouped = Extra { group: Some("d,ü".to_owned()), ..long };
-        assert_eq!(Extra::parse("3,2,5,7,o60000,fixed;10,d4.00000000002a,d,üa,b,c"), grouped);
+        long.options.group = Some("d,ü".to_owned());
+        assert_eq!(Extra::parse("3,2,5,7,o60000,fixed;10,d4.00000000002a,d,üa,b,c"), long);
         let broken = Extra::parse("3,2,5,7,o60000,fixed;10,d3.00000000002a,d,üa,b,c");
-        assert_eq!((broken.group, broken.key), (None, None));
+        assert_eq!((broken.options.group, broken.key), (None, None));
     }
 }

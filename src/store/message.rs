@@ -19,7 +19,7 @@ use dueq_model::{
 use std::sync::Arc;
 
 impl Store {
-    /// A message as it stands, and its topic.
+    /// A message and its topic.
     ///
     /// Errors: `MessageNotFound`, `TopicNotFound` for a key, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn get(&self, message: &MessageRef) -> Result<(Arc<Topic>, MessageSnapshot), Error> {
@@ -147,7 +147,7 @@ pub(super) fn read_snapshot(
     let extra = Extra::parse(&fields.text()?);
     // Of a leased message it is when it may have been granted.
     let over = fields.instant()?;
-    let begun = extra.ttl_ms.is_some() || has_ttl(topic, state);
+    let begun = extra.options.ttl_ms.is_some() || has_ttl(topic, state);
     let expires_at = over.filter(|_| state != State::Leased && begun);
     let (written, stored) = (fields.text()?, fields.bytes()?);
     let body = decode_or_empty(body.cloned().unwrap_or(stored), &id, topic);
@@ -160,13 +160,9 @@ pub(super) fn read_snapshot(
         at,
         attempts,
         attempts_left,
-        priority: extra.priority,
+        options: extra.options,
         key: extra.key.map(|key| shown(&topic.name, key)),
-        group: extra.group,
-        ttl_ms: extra.ttl_ms,
         expires_at,
-        max_attempts: extra.max_attempts,
-        backoff: extra.backoff,
         body: Some(body),
         last_error,
         written,
@@ -179,7 +175,7 @@ fn has_ttl(topic: &Topic, state: State) -> bool {
     state != State::Blocked || topic.settings.group_rate_per_s.is_none()
 }
 
-/// What was written, and what can be told without: its publish, and the first grant while that lasts.
+/// The written events, and those that are known without: its publish, and the first grant while that lasts.
 fn all_events(
     id: &MessageId,
     granted: Option<Millis>,
@@ -196,9 +192,9 @@ fn all_events(
     };
     let mut events = vec![event(id.published(), EventKind::Published, None, false)];
     events.extend(written);
-    let told = |event: &Event| event.attempt.is_some_and(|n| i64::from(n) == attempts);
+    let is_grant = |event: &Event| event.attempt.is_some_and(|n| i64::from(n) == attempts);
     if let Some(granted) = granted
-        && !events.iter().any(told)
+        && !events.iter().any(is_grant)
     {
         events.push(event(granted, EventKind::Granted, Some(attempts as u32), true));
     }
@@ -216,7 +212,7 @@ pub fn decode(stored: Bytes, id: &MessageId, topic: &Topic) -> Result<Body, Call
     Ok(body)
 }
 
-/// The same for whoever looks at the message, which is there even if its body is broken.
+/// The same for reading a message, which exists even if its body is broken.
 pub(super) fn decode_or_empty(stored: Bytes, id: &MessageId, topic: &Topic) -> Body {
     decode(stored.clone(), id, topic).unwrap_or_else(|_| Body::damaged(stored))
 }

@@ -1,7 +1,7 @@
 //! What a publish names a message by: its key, and the idempotency key of the request.
 
 use bytes::Bytes;
-use dueq_model::{Millis, TopicSettings};
+use dueq_model::{Millis, TopicSettings, is_default};
 use serde::{Deserialize, Serialize};
 
 /// What a publish does if a live message has its key. `return`: answers with that message and `duplicate` true.
@@ -41,14 +41,17 @@ impl KeyUntil {
     }
 }
 
-/// A message's own name in its topic.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A message's own name in its topic. It is serialized as part of a schedule's definition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageKey {
     /// 1…255 characters.
+    #[serde(rename = "key")]
     pub name: String,
     /// What happens where it is taken.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub on_duplicate: OnDuplicate,
     /// How long it is held.
+    #[serde(rename = "key_until", default, skip_serializing_if = "is_default")]
     pub until: KeyUntil,
 }
 

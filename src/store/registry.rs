@@ -3,10 +3,8 @@
 
 mod change;
 mod create;
-mod entry;
 
 pub(super) use change::DELETED_MARK_MS;
-pub use entry::parse_entry;
 
 use super::{
     backend::{GROUPS_VERSION, SCHEMA_VERSION, SPLIT_VERSION},
@@ -29,6 +27,15 @@ use std::{
 };
 use tokio::sync::mpsc;
 
+/// An entry of the registry: number, revision and configuration, which is not there where it is the default; nothing where they
+/// cannot be read.
+pub fn parse_entry(entry: &str) -> Option<(u32, i64, Option<TopicSettings>)> {
+    let mut parts = entry.splitn(3, ' ');
+    let (number, revision) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    let settings = parts.next().map(serde_json::from_str).transpose();
+    Some((number, revision, settings.ok()?))
+}
+
 /// A topic.
 #[derive(Debug)]
 pub struct Topic {
@@ -40,8 +47,8 @@ pub struct Topic {
     pub written: i64,
     /// How its messages are treated.
     pub settings: TopicSettings,
-    /// Number, `written` and version of the schema, as scripts compare them with what the partition knows: whoever works
-    /// from a configuration that is not in force any more, or is older than the data, is told so.
+    /// Number, `written` and version of the schema, as scripts compare them with what the partition knows: they
+    /// refuse an instance whose configuration is no longer in force or is older than the data.
     pub version_tag: String,
     /// Its number, which no other topic has had.
     pub number: TopicNumber,
@@ -53,7 +60,7 @@ pub struct Topic {
     pub(super) placed: AtomicUsize,
     /// The last look at partitions of which nothing was known.
     pub(super) survey: Survey,
-    /// Somebody has looked for it since the cache was last tidied.
+    /// It was looked for since the cache was last tidied.
     pub used: AtomicBool,
     /// Where sweeps are asked for.
     pub hints: mpsc::UnboundedSender<Hint>,
@@ -98,7 +105,7 @@ pub struct Registry {
     active: mpsc::UnboundedSender<Partition>,
 }
 
-/// The topics that this instance has read of, for as long as somebody uses them.
+/// The topics that this instance has read of, for as long as they are used.
 #[derive(Default)]
 struct Known {
     /// In which of the epochs that were met it was learnt: a Redis that restarts or is replaced may have gone back.
@@ -142,7 +149,7 @@ impl Registry {
     }
 
     /// The topic as Redis has it now. What was read before is forgotten, unless it is the same: under load, to meet all
-    /// partitions of a topic anew costs more than all calls that were stale.
+    /// partitions of a topic again costs more than all calls that were stale.
     async fn look_up_again(&self, before: &Topic) -> Result<Option<Arc<Topic>>, CallError> {
         self.look_up_or_forget(&before.name, Some(before)).await
     }

@@ -2,7 +2,10 @@
 
 pub use super::names::*;
 use deadpool_redis::redis::Cmd;
-use dueq_model::{Backoff, Body, CallReport, Event, MessageId, Millis, State, TopicName};
+pub use dueq_model::is_default;
+use dueq_model::{
+    Backoff, Body, BodyChange, CallReport, Event, MessageId, Millis, State, TopicName,
+};
 use serde::{Deserialize, Serialize};
 
 /// When a message falls due.
@@ -58,11 +61,6 @@ pub struct MessageOptions {
     /// What makes its publish safe to repeat.
     #[serde(skip)]
     pub idempotency: Option<Idempotency>,
-}
-
-/// Whether a value is what its type has by default.
-pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 impl MessageOptions {
@@ -139,12 +137,8 @@ pub struct MessageUpdate {
     pub due: Option<Due>,
     /// New priority.
     pub priority: Option<u8>,
-    /// New payload.
-    pub content: Option<dueq_model::Content>,
-    /// New headers, all of them.
-    pub headers: Option<std::collections::BTreeMap<String, String>>,
-    /// New callback; `Some(None)`: the topic's URL.
-    pub callback: Option<Option<dueq_model::Callback>>,
+    /// New parts of its body.
+    pub body: BodyChange,
     /// New TTL; `Some(None)`: the topic's.
     pub ttl_ms: Option<Option<Millis>>,
     /// New limit of counted grants; `Some(None)`: the topic's.
@@ -169,20 +163,12 @@ pub struct MessageSnapshot {
     pub attempts: i64,
     /// Counted grants that are left.
     pub attempts_left: i64,
-    /// 0…255.
-    pub priority: u8,
+    /// What it says for itself; its keys apart.
+    pub options: MessageOptions,
     /// Its key, if it was published with one (whether or not it still holds it).
     pub key: Option<String>,
-    /// Its group.
-    pub group: Option<String>,
-    /// Its own TTL.
-    pub ttl_ms: Option<Millis>,
     /// When its own TTL or its topic's is over; `None` without one, and while that is not known.
     pub expires_at: Option<Millis>,
-    /// Its own limit of counted grants.
-    pub max_attempts: Option<u16>,
-    /// Its own backoff.
-    pub backoff: Option<Backoff>,
     /// Content and headers; `None` in lists without payloads.
     pub body: Option<Body>,
     /// Why it failed last, as `model::last_error` finds it.

@@ -11,7 +11,7 @@ use super::{
     types::{IfAbsent, MessageRef, MessageSnapshot, MessageUpdate},
 };
 use bytes::Bytes;
-use dueq_model::{Body, MessageId, error::Error};
+use dueq_model::{MessageId, error::Error};
 use std::sync::Arc;
 
 /// What an update came to.
@@ -35,9 +35,9 @@ impl Store {
     ) -> Result<(Arc<Topic>, MessageSnapshot), Error> {
         let mut retry = self.stale_retry();
         while retry.next().await {
-            let body = match (&update.content, &update.headers, &update.callback) {
-                (None, None, None) => None,
-                _ => Some(self.new_body(message, &update).await?),
+            let body = match update.body.is_nothing() {
+                true => None,
+                false => Some(self.new_body(message, &update).await?),
             };
             let change = |partition: &Partition| change(partition, message, &update, body.clone());
             match self.on(message, change).await? {
@@ -58,26 +58,22 @@ impl Store {
     ) -> Result<NewBody, Error> {
         let (topic, found) = self.get(message).await?;
         let seen = found.body.ok_or(Error::Internal)?;
-        let mut body = Body {
-            content: update.content.clone().unwrap_or_else(|| seen.content.clone()),
-            callback: update.callback.clone().unwrap_or_else(|| seen.callback.clone()),
-            damaged: seen.damaged.clone().filter(|_| update.content.is_none()),
-            ..seen.clone()
-        };
-        let is_new = update.content.is_some() || update.callback.is_some();
+        let change = &update.body;
+        let mut body = change.applied_to(&seen);
+        let is_new = change.content.is_some() || change.callback.is_some();
         if is_new && topic.name.is_callbacks() && !update.by.is_empty() {
             body.publisher = Some(update.by.clone());
         }
         // What another key asks for is not signed with a secret of this one.
-        if update.callback.is_none() && !body.is_by_publisher_of(&seen) {
+        if change.callback.is_none() && !body.is_by_publisher_of(&seen) {
             body.callback.iter_mut().for_each(|callback| callback.secret = None);
         }
-        if update.content.is_some() {
+        if change.content.is_some() {
             let size = body.content.payload().len() as i64;
             self.topic_for(&topic.name, size, IfAbsent::Create(None)).await?;
         }
-        if update.callback.is_some() || update.headers.is_some() {
-            topic.keep_secrets(&mut body, &seen, update.headers.as_ref())?;
+        if change.callback.is_some() || change.headers.is_some() {
+            topic.keep_secrets(&mut body, &seen, change.headers.as_ref())?;
             topic.takes(&body)?;
         }
         Ok(NewBody { of: found.id, seen: found.written, body: body.encode() })

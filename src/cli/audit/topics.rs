@@ -101,7 +101,7 @@ impl Audit<'_> {
         if self.repair {
             let revision = entry.split(' ').nth(1).and_then(|revision| revision.parse().ok());
             let settings = TopicSettings::default();
-            self.store.registry.put(name, &settings, revision.unwrap_or(0)).await?;
+            self.store.registry.put(name, (None, None), &settings, revision.unwrap_or(0)).await?;
             finding.mended = Some("its configuration is the default one");
         }
         (self.tell)(finding);

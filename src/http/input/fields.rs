@@ -80,7 +80,7 @@ impl<'a> Value<'a> {
 #[derive(Debug)]
 pub struct Fields<'a> {
     entries: Vec<(Cow<'a, str>, Value<'a>)>,
-    /// Fields are named as seen from this object: whoever reads the object around it knows where it stands.
+    /// Fields are named relative to this object; the reader of the object around it adds the path.
     errors: Vec<FieldError>,
     /// They change something that is there: null means more than absent.
     pub(super) are_changes: bool,
@@ -146,6 +146,11 @@ impl<'a> Fields<'a> {
     pub fn peek(&self, name: &str) -> Option<Value<'a>> {
         let (_, value) = self.entries.iter().find(|(known, _)| known == name)?;
         Some(*value).filter(|value| !value.is_null())
+    }
+
+    /// Is the field given as null?
+    pub fn is_null(&self, name: &str) -> bool {
+        self.entries.iter().any(|(known, value)| known == name && value.is_null())
     }
 
     /// Adds a field that another part of the request may say too. Where both do, they must say the same.

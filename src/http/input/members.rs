@@ -12,7 +12,7 @@ use crate::{
 };
 use axum::http::{HeaderName, HeaderValue};
 use bytes::Bytes;
-use dueq_model::{MAX_HEADERS, MAX_HEADERS_BYTES};
+use dueq_model::{MAX_HEADERS, MAX_HEADERS_BYTES, is_own_header};
 use serde::Serialize;
 use std::{
     collections::BTreeMap,
@@ -88,6 +88,32 @@ impl Input for Headers {
 
 described!(Headers: |_| strings_by_name(););
 
+/// Headers of a call, without those that dueq sets itself.
+#[derive(Clone, Debug)]
+pub struct CallHeaders(BTreeMap<String, String>);
+
+impl From<CallHeaders> for BTreeMap<String, String> {
+    fn from(headers: CallHeaders) -> Self {
+        headers.0
+    }
+}
+
+impl Input for CallHeaders {
+    fn read(value: Value<'_>) -> Result<Self, Wrong> {
+        let Headers(headers) = Headers::read(value)?;
+        let own = headers.keys().filter(|name| is_own_header(name));
+        let own: Wrong = own.map(|name| own_header(format!(".{name}"))).collect();
+        if own.is_empty() { Ok(Self(headers)) } else { Err(own) }
+    }
+}
+
+/// The refusal of a header that is not the user's to set.
+pub fn own_header(field: String) -> FieldError {
+    FieldError { field, reason: "is set by dueq itself on every call".into() }
+}
+
+described!(CallHeaders: |_| strings_by_name(););
+
 /// An array of `LOW` to `HIGH` items.
 #[derive(Clone, Debug)]
 pub struct List<T, const LOW: usize, const HIGH: usize>(pub Vec<T>);
@@ -95,6 +121,12 @@ pub struct List<T, const LOW: usize, const HIGH: usize>(pub Vec<T>);
 impl<T: Input, const LOW: usize, const HIGH: usize> Input for List<T, LOW, HIGH> {
     fn read(value: Value<'_>) -> Result<Self, Wrong> {
         T::read_items(value, LOW..=HIGH).map(Self)
+    }
+}
+
+impl<T, const LOW: usize, const HIGH: usize> From<List<T, LOW, HIGH>> for Vec<T> {
+    fn from(list: List<T, LOW, HIGH>) -> Self {
+        list.0
     }
 }
 
@@ -152,6 +184,11 @@ impl<T> Resettable<T> {
     /// The value if there is one.
     pub fn value(self) -> Option<T> {
         self.0.flatten()
+    }
+
+    /// The same of one that is kept.
+    pub fn as_value(&self) -> Option<&T> {
+        self.0.as_ref()?.as_ref()
     }
 
     /// The value, or null, by `map`.

@@ -2,7 +2,9 @@
 //! description in the OpenAPI document. The types of its fields (`values`, `members`) read themselves.
 //!
 //! Input is strict: every field is named once, has its type and range, and what nobody asked for is refused, so that a
-//! typo never silently means the default. A refusal lists all fields that are wrong, not only the first.
+//! typo never silently means the default. A refusal lists all fields that are wrong, not only the first. That is why serde's
+//! derive is not enough: it stops at the first error, and names neither the range nor the path of a field. It also cannot
+//! read one declaration from a body and from a query, nor keep a payload as a slice of the body.
 
 pub mod fields;
 pub mod json;
@@ -155,3 +157,6 @@ macro_rules! given_as {
 }
 
 pub(super) use {given_as, request, take};
+
+#[cfg(test)]
+mod tests;

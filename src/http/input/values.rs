@@ -64,6 +64,26 @@ impl<const LOW: u64, const HIGH: u64> Bounded<LOW, HIGH> {
     }
 }
 
+/// Numbers of the model that are bounded in requests.
+macro_rules! numbers {
+    ($($Number:ty),*) => {$(
+        impl<const LOW: u64, const HIGH: u64> From<Bounded<LOW, HIGH>> for $Number {
+            fn from(bounded: Bounded<LOW, HIGH>) -> Self {
+                const { assert!(HIGH <= Self::MAX as u64) }
+                bounded.0 as Self
+            }
+        }
+
+        impl<const LOW: u64, const HIGH: u64> From<Bounded<LOW, HIGH>> for Option<$Number> {
+            fn from(bounded: Bounded<LOW, HIGH>) -> Self {
+                Some(bounded.into())
+            }
+        }
+    )*};
+}
+
+numbers!(u8, u16, u32, i64);
+
 impl<const LOW: u64, const HIGH: u64> Input for Bounded<LOW, HIGH> {
     fn read(value: Value<'_>) -> Result<Self, Wrong> {
         let number = match value {
@@ -105,6 +125,12 @@ impl<const LOW: u64, const HIGH: u64> Decimal<LOW, HIGH> {
 
     pub fn get(self) -> f64 {
         self.0
+    }
+}
+
+impl<const LOW: u64, const HIGH: u64> From<Decimal<LOW, HIGH>> for Option<f64> {
+    fn from(decimal: Decimal<LOW, HIGH>) -> Self {
+        Some(decimal.0)
     }
 }
 
@@ -235,6 +261,12 @@ impl SecretHeader {
             Ok(_) if text.len() <= 128 => Ok(Self(text.to_owned())),
             _ => Err("must be an HTTP header name of at most 128 characters"),
         }
+    }
+}
+
+impl<const LOW: usize, const HIGH: usize> From<List<SecretHeader, LOW, HIGH>> for Vec<String> {
+    fn from(names: List<SecretHeader, LOW, HIGH>) -> Self {
+        names.0.into_iter().map(|name| name.0).collect()
     }
 }
 

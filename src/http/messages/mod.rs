@@ -5,7 +5,7 @@ pub(crate) mod search;
 
 use crate::{callbacks::CallbackRequest, message::Message, prelude::*};
 use axum::http::header;
-use dueq_model::{Backoff, Callback, Content, OCTETS};
+use dueq_model::{BodyChange, Callback, Content, OCTETS};
 use dueq_store::{MessageRef, MessageUpdate, Topic};
 
 request! {
@@ -186,13 +186,15 @@ impl UpdateMessageRequest {
         let (mut content, policy) = (self.content.0, self.policy.0);
         MessageUpdate {
             due: self.due.due(),
-            priority: policy.priority.map(|priority| priority.get() as u8),
-            content: content.take_content(),
-            headers: content.headers.map(|headers| headers.0),
-            callback: self.callback.map(Callback::from),
-            ttl_ms: policy.life.0.ttl_ms.map(DurationMs::millis),
-            max_attempts: policy.life.0.max_attempts.map(|attempts| attempts.get() as u16),
-            backoff: content.backoff.map(Backoff::from),
+            priority: policy.priority.map(Into::into),
+            body: BodyChange {
+                content: content.take_content(),
+                headers: content.headers.map(|headers| headers.0),
+                callback: self.callback.map(Callback::from),
+            },
+            ttl_ms: policy.life.0.ttl_ms.map(Into::into),
+            max_attempts: policy.life.0.max_attempts.map(Into::into),
+            backoff: content.backoff.map(Into::into),
             by: String::new(),
         }
     }
@@ -227,7 +229,7 @@ pub async fn update(
     request: UpdateMessageRequest,
 ) -> Result<Response, Problem> {
     let update = MessageUpdate { by: caller.owner().to_owned(), ..request.into_update() };
-    let url = update.callback.as_ref().and_then(|callback| Some(&callback.as_ref()?.url));
+    let url = update.body.callback.as_ref().and_then(|callback| Some(&callback.as_ref()?.url));
     state.check_url(url, || "callback.url".to_owned())?;
     let (topic, found) = state.store.update(&which, update).await?;
     Ok(json(&Message::whole(&topic, &found, sees_answers(caller, &topic))))
@@ -257,20 +259,20 @@ mod tests {
     #[test]
     fn absent_stays_and_null_is_the_topics() {
         let none = read("{}").unwrap();
-        assert!(none.due.is_none() && none.content.is_none() && none.headers.is_none());
+        assert!(none.due.is_none() && none.body.is_nothing());
         assert!(none.ttl_ms.is_none() && none.max_attempts.is_none() && none.backoff.is_none());
         let reset = read(
             r#"{"ttl_ms":null,"max_attempts":null,"backoff":null,"callback":null,"payload":null}"#,
         )
         .unwrap();
         assert_eq!((reset.ttl_ms, reset.max_attempts), (Some(None), Some(None)));
-        assert_eq!((reset.backoff, reset.callback), (Some(None), Some(None)));
-        assert_eq!(reset.content, Some(Content::Json(Bytes::from_static(b"null"))));
+        assert_eq!((reset.backoff, reset.body.callback), (Some(None), Some(None)));
+        assert_eq!(reset.body.content, Some(Content::Json(Bytes::from_static(b"null"))));
         let text =
             r#"{"delay_ms":0,"priority":7,"headers":{},"ttl_ms":5,"max_attempts":3,"backoff":{}}"#;
         let all = read(text).unwrap();
         assert_eq!((all.due, all.priority), (Some(Due::After(0)), Some(7)));
-        assert_eq!((all.headers, all.ttl_ms), (Some(BTreeMap::new()), Some(Some(5))));
+        assert_eq!((all.body.headers, all.ttl_ms), (Some(BTreeMap::new()), Some(Some(5))));
         assert_eq!(
             (all.max_attempts, all.backoff),
             (Some(Some(3)), Some(Some(Backoff::default())))

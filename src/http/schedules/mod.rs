@@ -5,7 +5,7 @@ pub(crate) mod preview;
 
 use crate::{
     callbacks::CallbackView,
-    message::RenderedContent,
+    message::{OptionsView, RenderedContent},
     prelude::*,
     publish::check_replace,
     schedule_fields::{
@@ -13,7 +13,7 @@ use crate::{
     },
 };
 use dueq_model::{
-    Backoff, CatchUp, CronTiming, MessageId, ScheduleName, Timing, TopicName, is_credential, masked,
+    CatchUp, CronTiming, MessageId, ScheduleName, Timing, TopicName, is_credential, masked,
 };
 use dueq_store::{self as store, KeyUntil, NewMessage, OnDuplicate};
 use std::collections::BTreeMap;
@@ -74,16 +74,8 @@ answer! {
         on_duplicate: Option<OnDuplicate>,
         /// How long the message holds its key.
         key_until: Option<KeyUntil>,
-        /// Its group.
-        group: Option<&'a str>,
-        /// 0 to 255. Among ready messages, higher goes first.
-        priority: u8,
-        /// Its own limit of attempts. Absent: the topic's.
-        max_attempts: Option<u16>,
-        /// Its own backoff. Absent: the topic's.
-        backoff: Option<&'a Backoff>,
-        /// Its own time to live, ms. Absent: the topic's.
-        ttl_ms: Option<i64>,
+        #[serde(flatten)]
+        options: Flat<OptionsView<'a>>,
     }
 }
 
@@ -124,17 +116,13 @@ impl<'a> ScheduledMessage<'a> {
         let NewMessage { body, options, .. } = message;
         let key = options.key.as_ref();
         Self {
-            content: Flat(RenderedContent::of(&body.content)),
+            content: Flat(RenderedContent::of(body)),
             headers: masked(&body.headers, |name| is_credential(name) || body.is_secret(name)),
             callback: body.callback.as_ref().map(CallbackView::from),
             key: key.map(|key| key.name.as_str()),
             on_duplicate: key.map(|key| key.on_duplicate),
             key_until: key.map(|key| key.until),
-            group: options.group.as_deref(),
-            priority: options.priority,
-            max_attempts: options.max_attempts,
-            backoff: options.backoff.as_ref(),
-            ttl_ms: options.ttl_ms,
+            options: Flat(options.into()),
         }
     }
 }

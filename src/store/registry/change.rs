@@ -22,23 +22,11 @@ use std::sync::Arc;
 impl Registry {
     /// Puts a topic's configuration into the registry and into its partition. Returns whether the topic was created by it;
     /// nothing where something else was written than the caller worked from. `worked_from`: what was written (`Topic::written`)
-    /// then; 0 where there was no topic.
+    /// then; 0 where there was no topic. A new topic counts for this key, and gets this number, if they are given; nothing is done
+    /// where the number is another topic's.
     ///
-    /// Errors: `TopicsExhausted`, `RedisUnavailable`, `OutcomeUnknown`.
+    /// Errors: `TopicsExhausted`, `TooManyTopics`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn put(
-        &self,
-        name: &TopicName,
-        settings: &TopicSettings,
-        worked_from: i64,
-    ) -> Result<Option<bool>, Error> {
-        self.put_new(name, (None, None), settings, worked_from).await
-    }
-
-    /// The same; a new topic is made by this key, and gets this number, if they are given. Nothing is done where the number is
-    /// another topic's.
-    ///
-    /// Errors: as for [`Registry::put`], `TooManyTopics`.
-    pub async fn put_new(
         &self,
         name: &TopicName,
         new: (Option<&Maker>, Option<TopicNumber>),
@@ -54,10 +42,10 @@ impl Registry {
         let mut fields = Fields::of(answer)?;
         let created = fields.int()? == 1;
         let topic = self.remember(name, fields.value()?, epochs)?;
-        // From here on everybody who works from an older configuration is told so.
+        // From here on scripts refuse an older configuration.
         let opened = self.open_partitions(&topic).await.map_err(|_| CallError::Unknown)?;
         if !opened {
-            // Whoever deleted it died half way; that is done to its end now, and the topic can be made anew.
+            // A delete died half way; it is completed now, and the topic can be created again.
             return Ok(None);
         }
         // Consumers may wait for it before it exists, or under another configuration.
@@ -93,7 +81,7 @@ impl Registry {
     /// The partition knows of a later change of the topic than the registry, as `topic` was read of it: either that has
     /// changed meanwhile, or its server has lost its last moment in a failover, or a dueq wrote it that knows of no
     /// partitions. Then it catches up: a configuration is written as a later revision, with all partitions, and a topic
-    /// that was deleted and made anew is forgotten, to be made once more.
+    /// that was deleted and created again is forgotten, to be created once more.
     async fn catch_up(&self, topic: &Arc<Topic>, lost: Lost) -> Result<(), CallError> {
         let Some(present) =
             self.look_up(&topic.name).await?.filter(|now| now.version_tag == topic.version_tag)
@@ -142,8 +130,8 @@ impl Registry {
         Ok(messages)
     }
 
-    /// A script answered STALE: the registry is read again, and the partition told what stands there, in case whoever
-    /// changed the topic died in between.
+    /// A script answered STALE: the registry is read again and written to the partition, in case the
+    /// instance that changed the topic died in between.
     pub async fn refresh(&self, stale: &Partition) -> Result<(), CallError> {
         let Some(topic) = self.look_up_again(&stale.topic).await? else { return Ok(()) };
         let stale = topic.partition(stale.route.partition);
@@ -168,7 +156,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Reads the registry, and tells the topic's partitions what stands there.
+    /// Reads the registry and writes it to the topic's partitions.
     pub async fn open(&self, name: &TopicName) -> Result<(), CallError> {
         match self.look_up(name).await? {
             Some(topic) => self.open_partitions(&topic).await.map(|_| ()),
@@ -204,7 +192,7 @@ impl Registry {
             }
             // A newer dueq has taken over: nothing can be done here any more.
             Some("NEWER") => return Err(CallError::Unavailable),
-            // Whoever deleted it died before the registry knew.
+            // The instance that deleted it died before the registry knew.
             Some("DELETED") if decides(partition) => {
                 self.remove(topic).await?;
                 return Ok(false);
@@ -260,7 +248,7 @@ fn decides(partition: &Partition) -> bool {
 enum Lost {
     /// A change of the topic.
     Change { paused: bool },
-    /// A topic that was made anew under the name.
+    /// A topic that was created again under the name.
     Topic,
     /// Partitions: how many there are.
     Partitions { known: i64, paused: bool },

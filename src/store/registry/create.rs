@@ -15,17 +15,9 @@ use dueq_model::{TopicName, TopicNumber, error::Error};
 use std::sync::Arc;
 
 impl Registry {
-    /// The topic of this name; if there is none, it is made by this key.
+    /// The topic of this name. If there is none, it is created, and counts for this key or, if it is created for the deaths of
+    /// another topic, which has this number, for the key that created that.
     pub async fn find_or_create(
-        &self,
-        name: &TopicName,
-        maker: Option<&Maker>,
-    ) -> Result<Arc<Topic>, Error> {
-        self.find_or_create_for(name, maker, None).await
-    }
-
-    /// The same; a topic that is made for the deaths of another, which has this number, counts for the key that made that.
-    pub async fn find_or_create_for(
         &self,
         name: &TopicName,
         maker: Option<&Maker>,

@@ -3,37 +3,33 @@
 
 use super::{Schedule, ScheduleSpec};
 use crate::{
-    Due, KeyUntil, Maker, MessageKey, MessageOptions, NewMessage, OnDuplicate, Store,
-    batch::Command, random_bytes, reply::Fields, scripts, types::is_default,
+    Due, Maker, MessageKey, MessageOptions, NewMessage, Store, batch::Command, random_bytes,
+    reply::Fields, scripts,
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use dueq_model::{
-    Body, CatchUp, MessageId, Millis, ScheduleName, StoredTiming, TopicName, Unknown, Zones,
-    error::Error,
+    Body, CatchUp, MessageId, Millis, ScheduleName, Timing, TopicName, Unknown, Zones,
+    error::Error, is_default,
 };
 use serde::{Deserialize, Serialize};
 
 /// Bytes of definitions in a call, about.
 const CALL_BYTES: usize = 512 * 1024;
-/// What stands in place of an id.
+/// Written in place of an id.
 pub(super) const NO_ID: &str = "-";
 
 /// What a put writes, and nothing else changes.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Definition {
-    timing: StoredTiming,
+    timing: Timing,
     topic: TopicName,
     /// [`Body::encode`] in base64.
     body: String,
     #[serde(flatten)]
     options: MessageOptions,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    key: Option<String>,
-    #[serde(default, skip_serializing_if = "is_default")]
-    on_duplicate: OnDuplicate,
-    #[serde(default, skip_serializing_if = "is_default")]
-    key_until: KeyUntil,
+    #[serde(flatten)]
+    key: Option<MessageKey>,
     #[serde(default, skip_serializing_if = "is_default")]
     catch_up: CatchUp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,17 +50,12 @@ impl Definition {
         let unknown = seen.map(|seen| seen.unknown.clone()).unwrap_or_default();
         let ScheduleSpec { timing, topic, message, catch_up, maker } = spec.clone();
         let NewMessage { body, options, .. } = message;
-        let key = options.key.clone();
-        let (on_duplicate, key_until) =
-            key.as_ref().map(|key| (key.on_duplicate, key.until)).unwrap_or_default();
         Self {
-            timing: timing.into(),
+            timing,
             topic,
             body: STANDARD.encode(body.encode()),
+            key: options.key.clone(),
             options,
-            key: key.map(|key| key.name),
-            on_duplicate,
-            key_until,
             catch_up,
             maker,
             created_at,
@@ -75,11 +66,9 @@ impl Definition {
 
     fn spec(self, zones: &Zones) -> Option<ScheduleSpec> {
         let body = Body::decode(Bytes::from(STANDARD.decode(self.body).ok()?)).ok()?;
-        let (on_duplicate, until) = (self.on_duplicate, self.key_until);
-        let key = self.key.map(|name| MessageKey { name, on_duplicate, until });
-        let options = MessageOptions { key, ..self.options };
+        let options = MessageOptions { key: self.key, ..self.options };
         let message = NewMessage { body, due: Due::After(0), options };
-        let (timing, topic, catch_up) = (self.timing.read(zones), self.topic, self.catch_up);
+        let (timing, topic, catch_up) = (self.timing.in_zones(zones), self.topic, self.catch_up);
         Some(ScheduleSpec { timing, topic, message, catch_up, maker: self.maker })
     }
 }
@@ -180,7 +169,8 @@ pub(super) fn read_all(mut fields: Fields, zones: &Zones) -> Result<Vec<Schedule
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dueq_model::{Backoff, Callback, Content, Timing};
+    use crate::{KeyUntil, OnDuplicate};
+    use dueq_model::{Backoff, Callback, Content};
 
     #[test]
     fn a_schedule_comes_back_as_it_was_put() {

@@ -136,7 +136,7 @@ impl Store {
             };
             let has_name = |extra: Value| {
                 let extra = Extra::parse(&String::from_utf8_lossy(&bytes(extra).ok()?));
-                extra.key.or(extra.group)
+                extra.key.or(extra.options.group)
             };
             names += extras.into_iter().filter_map(has_name).count() as i64;
         }

@@ -211,9 +211,9 @@ impl Listed {
         let subject = Subject {
             error: message.last_error.as_deref(),
             key: message.key.as_deref(),
-            group: message.group.as_deref(),
+            group: message.options.group.as_deref(),
             attempts: message.attempts,
-            priority: message.priority,
+            priority: message.options.priority,
             at: message.at,
             published: message.id.published(),
             body,
@@ -296,11 +296,12 @@ pub(crate) fn read_listed(
         };
         let at = instant_of(state, part, score);
         let held = i64::from(matches!(state, State::Leased | State::Acked));
-        let max = extra.max_attempts.map_or(topic_max, i64::from);
+        let max = extra.options.max_attempts.map_or(topic_max, i64::from);
         let waits = matches!(state, State::Delayed | State::Ready | State::Blocked);
         // Of a message that was granted before it is not known here when it first fell due, nor of one that waited for a rate.
-        let rated = extra.group.is_some() && reply.topic().settings.group_rate_per_s.is_some();
-        let ttl = extra.ttl_ms.or((topic_ttl > 0).then_some(topic_ttl));
+        let rated =
+            extra.options.group.is_some() && reply.topic().settings.group_rate_per_s.is_some();
+        let ttl = extra.options.ttl_ms.or((topic_ttl > 0).then_some(topic_ttl));
         let expires_at = ttl
             .filter(|_| waits && extra.attempts == 0 && (state == State::Delayed || !rated))
             .map(|ttl| at.saturating_add(ttl));
@@ -310,13 +311,9 @@ pub(crate) fn read_listed(
             at,
             attempts: extra.attempts.saturating_add(held),
             attempts_left: max.saturating_sub(extra.counted).saturating_sub(held).max(0),
-            priority: extra.priority,
+            options: extra.options,
             key: extra.key.map(|key| shown(&reply.topic().name, key)),
-            group: extra.group,
-            ttl_ms: extra.ttl_ms,
             expires_at,
-            max_attempts: extra.max_attempts,
-            backoff: extra.backoff,
             body,
             last_error,
             written: String::new(),

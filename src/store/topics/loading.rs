@@ -20,7 +20,7 @@ impl Store {
             settings.durability = Durability::Memory;
         }
         self.adopt_for(settings, None).await?;
-        Ok(self.registry.put_new(name, (None, number), settings, 0).await?.is_some())
+        Ok(self.registry.put(name, (None, number), settings, 0).await?.is_some())
     }
 
     /// Notes which dump is being loaded into the topic, or none.

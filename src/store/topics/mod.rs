@@ -101,7 +101,7 @@ impl Store {
             let raised = before
                 .is_some_and(|it| it.grouped && it.group_concurrency < settings.group_concurrency);
             if let Some(created) =
-                self.registry.put_new(name, (maker, None), &settings, worked_from).await?
+                self.registry.put(name, (maker, None), &settings, worked_from).await?
             {
                 if raised {
                     self.raise_groups(name).await;
@@ -122,7 +122,7 @@ impl Store {
         let default = DEFAULT_PAYLOAD_BYTES as i64;
         let known = match absent {
             IfAbsent::Create(maker) if size <= default => {
-                Some(self.registry.find_or_create(name, maker).await?)
+                Some(self.registry.find_or_create(name, maker, None).await?)
             }
             _ => self.registry.find(name).await?,
         };
@@ -298,7 +298,7 @@ impl Store {
         let mut settings = topic.settings.clone();
         settings.revision = Some(topic.revision);
         change(&mut settings);
-        match self.registry.put(&topic.name, &settings, topic.written).await {
+        match self.registry.put(&topic.name, (None, None), &settings, topic.written).await {
             Ok(put) => Ok(put.is_some()),
             Err(Error::OutcomeUnknown) => Err(CallError::Unknown),
             Err(Error::RedisUnavailable) => Err(CallError::Unavailable),

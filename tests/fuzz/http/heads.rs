@@ -1,4 +1,4 @@
-//! What stands in a request's head: media types, `If-Match`, cursors.
+//! Heads of requests: media types, `If-Match`, cursors.
 
 use super::{Known, by_the_book, object};
 use crate::{

@@ -7,15 +7,18 @@ mod requests;
 mod settings;
 
 use super::{
+    describe::{Declared, Description},
     input::{Fields, Request},
     problem::Problem,
+    publish::PublishRequest,
 };
 use axum::{http::StatusCode, response::IntoResponse};
 use bytes::Bytes;
 use dueq_fuzz::{cases, piece, soon, spoilt, text};
 use proptest::{collection::vec, prelude::*, sample::select, sample::subsequence};
+use std::sync::LazyLock;
 
-/// A field and what may stand in it.
+/// A field and its possible values.
 type Known = (&'static str, &'static [&'static str]);
 
 const BACKOFFS: &[&str] = &[
@@ -31,7 +34,6 @@ const HEADERS: &[&str] = &[
     r#"{"webhook-id":"1"}"#,
 ];
 const DELAYS: &[&str] = &["0", "1", "60000", "1.0", "1e3", "315360000000"];
-const ATTEMPTS: &[&str] = &["1", "1000", "null"];
 const INSTANTS: &[&str] = &[
     r#""2100-01-01T00:00:00Z""#,
     r#""1969-12-31T23:59:60.9999+14:00""#,
@@ -59,25 +61,54 @@ const KEYS: &[&str] = &[r#""order-42""#, r#""\u0000""#, r#""\ud83d\ude00""#, r#"
 const PAYLOAD: Known =
     ("payload", &["1", "null", r#"{"a":[1,"x"],"a":2}"#, "-0", "1E400", r#""\ud800""#]);
 
-/// The fields of a message, its payload apart.
-const MESSAGE: &[Known] = &[
-    ("delay_ms", DELAYS),
-    ("deliver_at", INSTANTS),
-    ("priority", &["0", "255", "null"]),
-    ("key", KEYS),
-    ("on_duplicate", &[r#""return""#, r#""reject""#, r#""replace""#]),
-    ("key_until", &[r#""done""#, r#""granted""#]),
-    ("idempotency_key", KEYS),
-    ("ttl_ms", &["1", "315360000000", "null"]),
-    ("max_attempts", ATTEMPTS),
-    ("backoff", BACKOFFS),
-    ("headers", HEADERS),
-    ("callback", CALLBACKS),
-    ("payload_base64", &[r#""aGVsbG8=""#, r#""""#, r#""aGVsbG8""#]),
-    ("content_type", &[r#""image/png""#, r#""text/plain; charset=utf-8""#, r#""x""#]),
-];
+/// The fields of a request, each with the edges of what its schema allows; `given` has those of which it does not say enough,
+/// or, without values, those that are left out.
+fn fields_of<T: Declared>(given: &[Known]) -> &'static [Known] {
+    let object = Description::of::<T>();
+    let json = |schema| serde_json::to_value(schema).unwrap();
+    let known = object.properties.iter().filter_map(|property| {
+        let name = property.name;
+        if let Some(known) = given.iter().find(|(given, _)| *given == name) {
+            return Some(*known).filter(|(_, values)| !values.is_empty());
+        }
+        let mut schema = json(&property.schema);
+        if let Some(component) = schema["$ref"].as_str().and_then(|it| it.rsplit('/').next()) {
+            let mut components = object.components.iter();
+            schema = json(&components.find(|(name, _)| name == component).unwrap().1);
+        }
+        let edges = ["minimum", "maximum"].map(|edge| schema[edge].clone()).into_iter();
+        let words = schema["enum"].as_array().cloned().unwrap_or_default();
+        let mut values: Vec<_> = edges.filter(|edge| !edge.is_null()).chain(words).collect();
+        assert!(!values.is_empty(), "give values of {name}");
+        values.push(serde_json::Value::Null);
+        let values = values.iter().map(|value| &*value.to_string().leak());
+        Some((name, &*values.collect::<Vec<_>>().leak()))
+    });
+    known.collect::<Vec<_>>().leak()
+}
 
-/// A JSON value as somebody might write it.
+/// The fields of a message, its payload apart.
+static MESSAGE: LazyLock<&'static [Known]> = LazyLock::new(|| {
+    fields_of::<PublishRequest>(&[
+        ("payload", &[]),
+        ("delay_ms", DELAYS),
+        ("deliver_at", INSTANTS),
+        ("key", KEYS),
+        ("group", KEYS),
+        ("idempotency_key", KEYS),
+        (
+            "traceparent",
+            &[r#""00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01""#, r#""x""#],
+        ),
+        ("backoff", BACKOFFS),
+        ("headers", HEADERS),
+        ("callback", CALLBACKS),
+        ("payload_base64", &[r#""aGVsbG8=""#, r#""""#, r#""aGVsbG8""#]),
+        ("content_type", &[r#""image/png""#, r#""text/plain; charset=utf-8""#, r#""x""#]),
+    ])
+});
+
+/// A JSON value as people might write it.
 fn value() -> impl Strategy<Value = String> {
     let numbers = [
         "0",
@@ -123,7 +154,7 @@ fn value() -> impl Strategy<Value = String> {
     prop_oneof![20 => nested, 1 => deep]
 }
 
-/// An object of the fields that are `needed` and some that are `known`: mostly with what may stand in them, now and then
+/// An object of the fields that are `needed` and some that are `known`: mostly with their possible values, now and then
 /// with something else, one twice, one missing, or one that nobody knows.
 fn object(needed: &'static [Known], known: &'static [Known]) -> impl Strategy<Value = String> {
     let some = subsequence(known.to_vec(), 0..=known.len().min(4));
@@ -177,7 +208,7 @@ proptest! {
     #![proptest_config(cases())]
 
     #[test]
-    fn a_body_is_taken_as_an_object_exactly_where_it_is_one(body in prop_oneof![body(&[PAYLOAD], MESSAGE), spoilt(value())]) {
+    fn a_body_is_taken_as_an_object_exactly_where_it_is_one(body in prop_oneof![body(&[PAYLOAD], &MESSAGE), spoilt(value())]) {
         let parsed = serde_json::from_slice::<serde_json::Value>(&body);
         let bytes = Bytes::copy_from_slice(&body);
         match soon(|| Fields::of_json(&bytes)) {

@@ -95,7 +95,7 @@ proptest! {
     #![proptest_config(cases())]
 
     #[test]
-    fn a_publish_is_refused_or_is_stored_as_it_was_sent(body in body(&[PAYLOAD], MESSAGE), key in prop::option::of(text())) {
+    fn a_publish_is_refused_or_is_stored_as_it_was_sent(body in body(&[PAYLOAD], &MESSAGE), key in prop::option::of(text())) {
         let header = key.and_then(|key| HeaderValue::from_str(&key).ok());
         let mut headers = HeaderMap::new();
         header.into_iter().for_each(|value| drop(headers.insert("idempotency-key", value)));
@@ -114,7 +114,7 @@ proptest! {
     }
 
     #[test]
-    fn a_callback_is_refused_or_is_a_message_with_a_url(body in body(CALL, MESSAGE)) {
+    fn a_callback_is_refused_or_is_a_message_with_a_url(body in body(CALL, &MESSAGE)) {
         match read(&body).map(ScheduleCallbackRequest::into_message) {
             Ok(message) => {
                 prop_assert!(message.body.callback.is_some());
@@ -126,7 +126,7 @@ proptest! {
 
     #[test]
     fn a_batch_is_refused_or_has_all_its_messages(
-        items in vec(object(&[PAYLOAD], MESSAGE), 0..5),
+        items in vec(object(&[PAYLOAD], &MESSAGE), 0..5),
         odd in select(vec!["", ",1", ",null", ",[]", ","]),
         spoils in any::<bool>(),
         junk in spoilt(Just("{}")),
@@ -146,11 +146,11 @@ proptest! {
     }
 
     #[test]
-    fn an_update_is_refused_or_is_within_bounds(body in body(&[], MESSAGE)) {
+    fn an_update_is_refused_or_is_within_bounds(body in body(&[], &MESSAGE)) {
         match read(&body).map(UpdateMessageRequest::into_update) {
             Ok(update) => {
-                if let Some(content) = update.content {
-                    let message = Body::new(content, update.headers.unwrap_or_default());
+                if let Some(content) = update.body.content {
+                    let message = Body::new(content, update.body.headers.unwrap_or_default());
                     prop_assert_eq!(Body::decode(message.encode()).unwrap(), message);
                 }
             }

@@ -1,47 +1,41 @@
 //! Configurations of topics and schedules: what is taken can be shown, put back as it is shown, and stored.
 
 use super::{
-    ATTEMPTS, BACKOFFS, CALLBACKS, HEADERS, Known, METHODS, TIMEOUTS, URLS, body, by_the_book,
-    object, read,
+    BACKOFFS, CALLBACKS, HEADERS, Known, URLS, body, by_the_book, fields_of, object, read,
 };
 use crate::{
     fingerprint::fingerprint,
     input::Fields,
+    push_settings::PushRequest,
     schedule_fields::PutScheduleRequest,
-    topic_config::TopicConfig,
-    topic_settings::{TopicFields, refuse_own_dead_topic},
+    topic_config::{TopicConfig, TopicFields, check_settings},
 };
 use bytes::Bytes;
 use dueq_fuzz::{cases, fewer_cases, now, spoilt};
 use dueq_model::{Body, Content, MessageId, TopicName, TopicSettings, Zones};
 use dueq_store::{Due, MessageOptions, NewMessage};
 use proptest::{prelude::*, sample::select};
+use std::sync::LazyLock;
 
-const PUSHES: &[Known] = &[
-    ("url", URLS),
-    ("method", METHODS),
-    ("headers", HEADERS),
-    ("timeout_ms", TIMEOUTS),
-    ("max_in_flight", &["1", "10000"]),
-    ("max_in_flight_per_host", &["1", "10000"]),
-    ("rate_per_s", &["0.01", "100000", "12.186593445987667", "1e-1"]),
-    ("secrets", &["[]", r#"["whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"]"#, r#"["***","***"]"#]),
-];
+static PUSHES: LazyLock<&'static [Known]> = LazyLock::new(|| {
+    fields_of::<PushRequest>(&[
+        ("url", URLS),
+        ("headers", HEADERS),
+        ("rate_per_s", &["0.01", "100000", "12.186593445987667", "1e-1"]),
+        ("secrets", &["[]", r#"["whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"]"#, r#"["***","***"]"#]),
+        ("secret_headers", &["[]", r#"["x","X"]"#, r#"["a b"]"#]),
+    ])
+});
 
-const CONFIG: &[Known] = &[
-    ("lease_ms", &["1000", "43200000", "null"]),
-    ("max_attempts", ATTEMPTS),
-    ("backoff", BACKOFFS),
-    ("ttl_ms", &["1", "315360000000", "null"]),
-    ("max_payload_bytes", &["1", "1048576"]),
-    ("max_messages", &["1", "1000000000", "null"]),
-    ("on_full", &[r#""reject""#, r#""drop_oldest""#]),
-    ("idempotency_window_ms", &["0", "604800000"]),
-    ("retention", &["{}", r#"{"acked_ms":1,"dead_ms":0,"dead_max":0}"#]),
-    ("push", &["{}", "null", r#"{"headers":{"Cookie":"a=b"}}"#]),
-    ("dead_form", &[r#""letter""#, r#""raw""#, "null"]),
-    ("dead_topic", &[r#""other""#, r#""orders""#, r#""_callbacks""#, "null"]),
-];
+static CONFIG: LazyLock<&'static [Known]> = LazyLock::new(|| {
+    fields_of::<TopicFields>(&[
+        ("backoff", BACKOFFS),
+        ("partitions", &["1", "2", "256", "3", "null"]),
+        ("retention", &["{}", r#"{"acked_ms":1,"dead_ms":0,"dead_max":0}"#]),
+        ("push", &["{}", "null", r#"{"headers":{"Cookie":"a=b"}}"#]),
+        ("dead_topic", &[r#""other""#, r#""orders""#, r#""_callbacks""#, "null"]),
+    ])
+});
 
 const CRON: Known =
     ("cron", &[r#""0 9 * * MON-FRI""#, r#""*/5 * * * * *""#, r#""0 0 30 2 *""#, r#""@daily""#]);
@@ -77,7 +71,7 @@ fn schedule() -> impl Strategy<Value = Vec<u8>> {
 /// A body of a configuration, its push made up too.
 fn config() -> impl Strategy<Value = Vec<u8>> {
     let pushed = || {
-        let both = (object(&[], CONFIG), object(&[], PUSHES));
+        let both = (object(&[], &CONFIG), object(&[], &PUSHES));
         both.prop_map(|(config, push)| {
             config.replacen("\"push\": {}", &format!("\"push\": {push}"), 1)
         })
@@ -93,7 +87,7 @@ fn put(
     let topic = TopicName::parse("orders").unwrap();
     let body = Bytes::copy_from_slice(body);
     let read = Fields::of_json(&body).and_then(|mut fields| {
-        refuse_own_dead_topic(&mut fields, &topic);
+        check_settings(&mut fields, &topic);
         fields.read::<TopicFields>()
     });
     match read {

@@ -53,7 +53,7 @@ fn zone(name: &str) -> TimeZone {
 }
 
 fn stored(text: &str) -> Option<Timing> {
-    Some(serde_json::from_str::<StoredTiming>(text).ok()?.read(&Zones::bundled()))
+    Some(serde_json::from_str::<Timing>(text).ok()?.in_zones(&Zones::bundled()))
 }
 
 proptest! {
@@ -93,7 +93,7 @@ proptest! {
             let ticks = timing.ticks(at - 3_000_000, at, catch_up);
             prop_assert!(ticks.len() <= MAX_CATCH_UP && ticks.is_sorted());
         }
-        let text = serde_json::to_string(&StoredTiming::from(timing.clone())).unwrap();
+        let text = serde_json::to_string(&timing).unwrap();
         prop_assert_eq!(super::times::stored(&text), Some(timing));
     }
 
@@ -149,7 +149,7 @@ proptest! {
             prop_assert_eq!(&all, &ticks, "{} {}", expression, timezone);
             prop_assert_eq!(timing.revised(*first, now, true), Some(*first));
         }
-        let text = serde_json::to_string(&StoredTiming::from(timing.clone())).unwrap();
+        let text = serde_json::to_string(&timing).unwrap();
         prop_assert_eq!(stored(&text), Some(timing));
     }
 }

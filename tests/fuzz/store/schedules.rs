@@ -4,7 +4,7 @@ use super::*;
 use crate::{Due, KeyUntil, MessageKey, MessageOptions, OnDuplicate};
 use deadpool_redis::redis::Value;
 use dueq_fuzz::{backoff, body, cases, now, number, spoilt, spoilt_text};
-use dueq_model::{StoredTiming, Zones};
+use dueq_model::{Timing, Zones};
 use proptest::{collection::vec, prelude::*, sample::select};
 use std::sync::LazyLock;
 
@@ -15,7 +15,7 @@ fn spec() -> impl Strategy<Value = ScheduleSpec> {
     let every = (1_000..315_360_000_000_i64, now())
         .prop_map(|(every, anchor)| format!(r#"{{"every_ms":{every},"anchor_ms":{anchor}}}"#));
     let timing = prop_oneof![Just(cron), every]
-        .prop_map(|stored| serde_json::from_str::<StoredTiming>(&stored).unwrap().read(&ZONES));
+        .prop_map(|stored| serde_json::from_str::<Timing>(&stored).unwrap().in_zones(&ZONES));
     let key = prop::option::of("[ -~]{1,9}").prop_map(|name| {
         let (on_duplicate, until) = (OnDuplicate::Reject, KeyUntil::Granted);
         name.map(|name| MessageKey { name, on_duplicate, until })
