@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes what a release consists of, in target/dist: a tarball with the program, its manual pages and completions, a Debian
+# Makes what a release consists of, in target/dist: a tarball with the programs (dueq, and dueq-bench for `dueq bench`), its manual pages and completions, a Debian
 # package, a bill of materials, and SHA256SUMS. Checks the manifests for Kubernetes beside.
 # Usage: docker/dist.sh [TARGET]   (a target of Rust such as x86_64-unknown-linux-musl; none: this machine's)
 set -euo pipefail
@@ -34,7 +34,7 @@ for name in ["swagger-ui-bundle.js", "swagger-ui-standalone-preset.js", "swagger
 }
 
 program() {
-  local size file unused=$built/dist-unused
+  local size file bin unused=$built/dist-unused
   say "building $target"
   # Files of Swagger UI that no page loads are empty, and the large ones are compressed. Its build script looks at this only once.
   mkdir -p "$unused"
@@ -43,8 +43,10 @@ program() {
   done
   swagger_ui "$unused"
   # Relative relocations are packed, which glibc from 2.36 and musl from 1.2.4 on can read: a megabyte less.
-  SWAGGER_UI_OVERWRITE_FOLDER=$unused "$cargo" rustc --bin dueq --profile dist --locked --target "$target" --target-dir "$built/dist-build" -- \
-    -C link-arg=-Wl,-z,pack-relative-relocs
+  for bin in dueq dueq-bench; do
+    SWAGGER_UI_OVERWRITE_FOLDER=$unused "$cargo" rustc --bin "$bin" --profile dist --locked --target "$target" --target-dir "$built/dist-build" -- \
+      -C link-arg=-Wl,-z,pack-relative-relocs
+  done
   program=$built/dist-build/$target/dist/dueq
   size=$(stat -c %s "$program")
   [ "$size" -le 20000000 ] || say "the program has $size bytes, and should have no more than 20 MB"
@@ -68,7 +70,7 @@ pack() {
 
 tarball() {
   local root=$work/$name
-  install -D -m 755 "$program" "$root/dueq"
+  install -D -m 755 -t "$root" "$program" "$program-bench"
   install -m 644 LICENSE CHANGELOG.md docker/debian/dueq.service docker/debian/dueq.env "$root"
   cp -r "$work/share/man" "$work/share/completions" "$root"
   pack "$name" "$dist/$name.tar.gz"
@@ -90,7 +92,7 @@ deb() {
   esac
   # In Debian's order, 1.0.0~rc.1 comes before 1.0.0.
   local debian_version=${version/-/\~}-1
-  install -D -m 755 "$program" "$root/usr/bin/dueq"
+  install -D -m 755 -t "$root/usr/bin" "$program" "$program-bench"
   for page in "$work"/share/man/*.1; do
     install -D -m 644 "$page" "$root/usr/share/man/man1/${page##*/}"
   done

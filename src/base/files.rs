@@ -1,7 +1,10 @@
 //! Files that hold secrets: read with a bound in size and time, since a pipe may be
 //! behind the path, and warned about where other users may read them, too. And files that are written in one step.
 
-use rustix::fs::{Mode, OFlags};
+use rustix::{
+    fs::{Mode, OFlags},
+    process::{Resource, getrlimit, setrlimit},
+};
 use std::{
     fs::{self, File, Metadata, OpenOptions},
     io::{self, Read, Write},
@@ -271,6 +274,15 @@ pub fn secret(path: &Path) -> Result<String, FileError> {
             text => Ok(text.to_owned()),
         }
     })
+}
+
+/// Raises the limit of open files to the system's maximum. Every connection is an open file.
+///
+/// Errors: the system refuses it.
+pub fn raise_limit() -> io::Result<()> {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    Ok(setrlimit(Resource::Nofile, limit)?)
 }
 
 #[cfg(test)]

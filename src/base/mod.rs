@@ -6,6 +6,7 @@ pub mod background;
 pub mod files;
 pub mod metrics;
 pub mod reload;
+pub mod remote;
 pub mod seeded;
 pub mod tls;
 pub mod traces;

@@ -4,17 +4,15 @@ mod audit;
 mod backup;
 mod bench;
 mod client;
-mod completions;
 mod data;
 mod dev;
 mod exec_child;
+mod generated;
 mod keys;
 mod listen;
-mod man;
 mod moving;
 mod progress;
 mod serve;
-mod server_url;
 mod signals;
 
 use crate::config::Config;
@@ -58,14 +56,14 @@ enum Command {
     /// Copy the data of the private Redis, while it is served or not.
     Backup(backup::Args),
     /// Measure a dueq server, by default one started for the purpose.
-    Bench(Box<bench::Args>),
+    Bench(bench::Args),
     #[command(flatten)]
     Client(client::ToServer),
     /// Print a shell completion script.
-    Completions(completions::Args),
+    Completions(generated::CompletionsArgs),
     /// Write manual pages.
     #[command(hide = true)]
-    Man(man::Args),
+    Man(generated::ManArgs),
     #[command(hide = true)]
     ExecChild(exec_child::Args),
 }
@@ -82,9 +80,11 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     // Files that dueq or its Redis write may contain messages and secrets.
     umask(Mode::from_raw_mode(0o077));
-    // This command replaces the process, so it runs before any runtime or thread starts.
-    if let Command::ExecChild(args) = &cli.command {
-        return fail(&exec_child::run(args));
+    // These commands replace the process, so they run before any runtime or thread starts.
+    match &cli.command {
+        Command::ExecChild(args) => return fail(&exec_child::run(args)),
+        Command::Bench(args) => return bench::run(args),
+        _ => {}
     }
     let config = match &cli.command {
         Command::Serve(config) => Some(&**config),
@@ -112,11 +112,10 @@ pub fn main() -> ExitCode {
             Command::Dump(args) => moving::dump(args).await,
             Command::Load(args) => moving::load(args).await,
             Command::Backup(args) => backup::run(&args),
-            Command::Bench(args) => bench::run(*args).await,
             Command::Client(command) => client::run(command).await,
-            Command::Completions(args) => completions::run(&args, &Cli::command()),
-            Command::Man(args) => man::run(&args, Cli::command()),
-            Command::ExecChild(_) => ExitCode::SUCCESS,
+            Command::Completions(args) => generated::completions(&args, &Cli::command()),
+            Command::Man(args) => generated::man(&args, Cli::command()),
+            Command::ExecChild(_) | Command::Bench(_) => ExitCode::SUCCESS,
         }
     })
 }

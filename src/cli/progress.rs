@@ -4,10 +4,8 @@
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::{
     fmt::Write,
-    pin::pin,
     time::{Duration, Instant},
 };
-use tokio::time::interval;
 
 /// How long a command runs without one.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -68,24 +66,6 @@ impl Progress {
     /// The bar itself, for whoever prints while it is there.
     pub fn bar(&self) -> ProgressBar {
         self.bar.clone()
-    }
-
-    /// Shows how much of the time `limit` has passed while `work` goes on.
-    pub async fn meanwhile<W: Future>(mut self, limit: Duration, work: W) -> W::Output {
-        let (began, mut tick) = (Instant::now(), interval(PATIENCE));
-        let mut work = pin!(work);
-        loop {
-            tokio::select! {
-                done = &mut work => return done,
-                _ = tick.tick() => {
-                    if self.appears() {
-                        self.bar.set_style(style("{msg} {wide_bar} {eta} left"));
-                        self.bar.set_length(limit.as_millis() as u64);
-                    }
-                    self.set(began.elapsed().min(limit).as_millis() as u64);
-                }
-            }
-        }
     }
 }
 

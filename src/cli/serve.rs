@@ -6,8 +6,8 @@ use crate::{
     config::{Config, LogFormat},
 };
 use clap::Args;
+use dueq_base::files::raise_limit;
 use dueq_store::{KNOWN_VERSION, SCHEMA_VERSION};
-use rustix::process::{Resource, getrlimit, setrlimit};
 use std::{
     io::{self, IsTerminal},
     net::SocketAddr,
@@ -51,19 +51,12 @@ pub async fn run(
             }
         }
     };
-    raise_file_limit();
+    if let Err(error) = raise_limit() {
+        tracing::debug!(%error, "the limit of open files stays as it is");
+    }
     match app::run(config, threads, announced, shutdown).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => super::fail(&error),
-    }
-}
-
-/// Raises the limit of open files to the system's maximum. Every connection is an open file. A failure is only logged.
-pub(super) fn raise_file_limit() {
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        tracing::debug!(%error, "the limit of open files stays as it is");
     }
 }
 

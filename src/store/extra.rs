@@ -2,6 +2,7 @@
 
 use super::types::MessageOptions;
 use dueq_model::Backoff;
+use std::str::FromStr;
 
 /// A message's `extra`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -10,33 +11,84 @@ pub struct Extra {
     pub attempts: i64,
     /// Those that count against max_attempts.
     pub counted: i64,
-    /// What it says for itself; its key apart.
+    /// Its options; its key apart.
     pub options: MessageOptions,
+    /// Its TTL ended while it was leased.
+    pub ttl_over: bool,
     /// The key that it was published with.
     pub key: Option<String>,
+    /// How long it holds its key: `d` until it is done, `g` until it is granted, `f` no longer.
+    pub key_hold: String,
+    /// Its place in the group, hex.
+    pub group_order: String,
+}
+
+/// A field that may be empty; `None` where it cannot be read.
+fn optional<T: FromStr>(text: &str) -> Option<Option<T>> {
+    if text.is_empty() { Some(None) } else { text.parse().ok().map(Some) }
 }
 
 impl Extra {
-    /// Reads `attempts,counted,max_attempts,priority[,ttl,backoff,hold,key]`; empty for a message that has none. In a group
-    /// the length of its name and the message's order follow `hold`, and the key follows the name. What cannot be read
-    /// counts as not there.
+    /// Reads an `extra`. One that is damaged counts as not there.
     pub fn parse(text: &str) -> Self {
+        Self::read(text).unwrap_or_default()
+    }
+
+    /// Reads `attempts,counted,max_attempts,priority[,ttl,backoff,hold,key]`; empty for a message that has none. In a group
+    /// the length of its name and the message's order follow `hold`, and the key follows the name. `None` where it is
+    /// damaged.
+    pub fn read(text: &str) -> Option<Self> {
         let mut parts = text.splitn(8, ',');
         let mut next = || parts.next().unwrap_or_default();
-        let (attempts, counted) = (next().parse().unwrap_or(0), next().parse().unwrap_or(0));
-        let mut options = MessageOptions {
-            max_attempts: next().parse().ok(),
-            priority: next().parse().unwrap_or(0),
-            ttl_ms: next().trim_start_matches('o').parse().ok(),
-            backoff: Backoff::from_script(next()),
-            ..MessageOptions::default()
+        let (attempts, counted) = (optional(next())?, optional(next())?);
+        let (max_attempts, priority, ttl) = (optional(next())?, optional(next())?, next());
+        let (ttl_over, ttl) = ttl.strip_prefix('o').map_or((false, ttl), |ttl| (true, ttl));
+        let backoff = match next() {
+            "" => None,
+            policy => Some(Backoff::from_script(policy)?),
         };
-        let hold = next().trim_start_matches(|c: char| c.is_ascii_alphabetic());
-        let length = hold.split_once('.').and_then(|(length, _)| length.parse().ok());
-        let (group, key) = next().split_at_checked(length.unwrap_or(0)).unwrap_or_default();
+        let (hold, names) = (next(), next());
+        let letters = hold.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(hold.len());
+        let (hold, place) = hold.split_at(letters);
+        let (order, (group, key)) = match place.split_once('.') {
+            Some((length, order)) => (order, names.split_at_checked(length.parse().ok()?)?),
+            None => ("", ("", names)),
+        };
         let named = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-        options.group = named(group);
-        Self { attempts, counted, options, key: named(key) }
+        Some(Self {
+            attempts: attempts.unwrap_or(0),
+            counted: counted.unwrap_or(0),
+            options: MessageOptions {
+                max_attempts,
+                priority: priority.unwrap_or(0),
+                ttl_ms: optional(ttl)?,
+                backoff,
+                group: named(group),
+                ..MessageOptions::default()
+            },
+            ttl_over,
+            key: named(key),
+            key_hold: hold.to_owned(),
+            group_order: order.to_owned(),
+        })
+    }
+
+    /// As it is stored; empty where there is nothing to store.
+    pub fn write(&self) -> String {
+        let Self { attempts, counted, options, key_hold: hold, group_order: order, .. } = self;
+        let max_attempts = options.max_attempts.map(|most| most.to_string()).unwrap_or_default();
+        let ttl = options.ttl_ms.map(|ttl| ttl.to_string()).unwrap_or_default();
+        let over = if self.ttl_over { "o" } else { "" };
+        let backoff = options.backoff.as_ref().map(Backoff::to_script).unwrap_or_default();
+        let key = self.key.as_deref().unwrap_or_default();
+        let numbers = format!("{attempts},{counted},{max_attempts},{}", options.priority);
+        let more = format!(",{over}{ttl},{backoff},{hold}");
+        match &options.group {
+            Some(group) => format!("{numbers}{more}{}.{order},{group}{key}", group.len()),
+            None if more != ",,," || !key.is_empty() => format!("{numbers}{more},{key}"),
+            None if numbers == "0,0,,0" => String::new(),
+            None => numbers,
+        }
     }
 }
 
@@ -72,7 +124,7 @@ mod tests {
     fn what_is_there_is_read() {
         assert_eq!(Extra::parse(""), Extra::default());
         let options = MessageOptions { priority: 7, ..MessageOptions::default() };
-        let short = Extra { attempts: 3, counted: 2, options, key: None };
+        let short = Extra { attempts: 3, counted: 2, options, ..Extra::default() };
         assert_eq!(Extra::parse("3,2,,7"), short);
         let options = MessageOptions {
             max_attempts: Some(5),
@@ -80,11 +132,29 @@ mod tests {
             backoff: Some(Backoff::Fixed { base_ms: 10 }),
             ..short.options
         };
-        let mut long = Extra { options, key: Some("a,b,c".to_owned()), ..short };
+        let (key, key_hold) = (Some("a,b,c".to_owned()), "d".to_owned());
+        let mut long = Extra { options, ttl_over: true, key, key_hold, ..short };
         assert_eq!(Extra::parse("3,2,5,7,o60000,fixed;10,d,a,b,c"), long);
         long.options.group = Some("d,ü".to_owned());
+        long.group_order = "00000000002a".to_owned();
         assert_eq!(Extra::parse("3,2,5,7,o60000,fixed;10,d4.00000000002a,d,üa,b,c"), long);
-        let broken = Extra::parse("3,2,5,7,o60000,fixed;10,d3.00000000002a,d,üa,b,c");
-        assert_eq!((broken.options.group, broken.key), (None, None));
+        let broken = "3,2,5,7,o60000,fixed;10,d3.00000000002a,d,üa,b,c";
+        assert_eq!((Extra::read(broken), Extra::parse(broken)), (None, Extra::default()));
+    }
+
+    #[test]
+    fn what_is_read_is_written_as_it_was() {
+        for text in [
+            "",
+            "3,2,,7",
+            "1,1,5,0",
+            "0,0,,0,,,d,a,b,c",
+            "3,2,5,7,o60000,fixed;10,g,k",
+            "0,0,,0,5,exponential;1000;2.5;3600000;0.1,,",
+            "0,0,,0,,,4.00000000002a,d,ü",
+            "0,0,,1,,schedule;1;2,f4.00000000002a,d,üa,b,c",
+        ] {
+            assert_eq!(Extra::read(text).unwrap().write(), text);
+        }
     }
 }

@@ -16,6 +16,7 @@ mod connection;
 mod connection_source;
 mod dead_letters;
 mod durability;
+pub mod export;
 mod extend;
 mod extra;
 #[cfg(any(test, feature = "testing"))]

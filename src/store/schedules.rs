@@ -177,7 +177,7 @@ impl Store {
     }
 
     /// The keys of all schedules, in the order in which scripts get them.
-    fn schedule_keys(&self) -> [&str; 4] {
+    pub(super) fn schedule_keys(&self) -> [&str; 4] {
         let keys = &self.lanes.shared.keys;
         [&keys.schedules, &keys.schedule_states, &keys.schedules_due, &keys.schedules_index]
     }

@@ -5,7 +5,7 @@ use crate::{files, none};
 /// Who may name a crate: the files whose path begins so.
 const CRATES: &[(&[&str], &[&str])] = &[
     (&["redis", "deadpool_redis", "deadpool"], &["src/store", "src/cli/audit"]),
-    (&["axum"], &["src/http"]),
+    (&["axum"], &["src/http", "src/cli/listen"]),
 ];
 
 /// A file without its comments and its `#[cfg(test)] mod tests`.

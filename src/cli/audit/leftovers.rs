@@ -19,9 +19,9 @@ use std::{
 
 /// Keys and names of one call.
 const COUNT: usize = 500;
-/// How long a deletion that is under way has to end.
-const PAUSE: Duration = Duration::from_millis(200);
-/// How long (ms) a note about a partition may wait for an instance.
+/// How long a deletion that is under way has to end, and the instance that notes something to see that.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How long (ms) activity may wait for an instance.
 const RECENT_MS: Millis = 60_000;
 
 /// How many partitions topics have; 0 for those that are not there.
@@ -60,10 +60,10 @@ impl Audit<'_> {
                 }
                 let still = store.lanes.command(Command::new(look).arg((key, &name[..]))).await?;
                 let Some(still) = word(&still) else { continue };
-                // An instance that had not yet heard of the deletion may have noted this a moment ago; the note goes when
-                // its moment comes.
+                // An instance that did not yet know of the deletion may have noted this a moment ago; the note goes when its
+                // moment comes.
                 let is_recent = |at: Millis| (at - store.now()).abs() < RECENT_MS;
-                if place != "in lateness" && still.parse().is_ok_and(is_recent) {
+                if place == "in history" && still.parse().is_ok_and(is_recent) {
                     continue;
                 }
                 let defect = if parsed.is_some() { "leftover" } else { "bad_name" };

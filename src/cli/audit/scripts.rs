@@ -9,36 +9,36 @@ use dueq_store::{
     scripts,
 };
 
-/// A key of a partition whose members are messages.
+/// A key of a partition that is walked through.
 pub struct Walked {
     /// Its name.
     pub name: &'static str,
-    /// A hash, or else a sorted set.
-    pub hash: bool,
+    /// `h`: a hash of messages, `z`: a sorted set of messages; empty: its members are keys that clients chose.
+    pub kind: &'static str,
     key: fn(&PartitionKeys) -> &str,
 }
 
 /// All of them. Bodies come first: what has one is looked at from all sides then.
-pub const WALKS: [Walked; 15] = [
-    Walked { name: "messages", hash: true, key: |keys| &keys.messages },
-    Walked { name: "unack", hash: false, key: |keys| &keys.unack },
-    Walked { name: "last", hash: false, key: |keys| &keys.last },
-    Walked { name: "delayed", hash: false, key: |keys| &keys.delayed },
-    Walked { name: "delayed_prio", hash: false, key: |keys| &keys.delayed_prio },
-    Walked { name: "ready", hash: false, key: |keys| &keys.ready },
-    Walked { name: "blocked", hash: false, key: |keys| &keys.blocked },
-    Walked { name: "heads", hash: false, key: |keys| &keys.heads },
-    Walked { name: "queued", hash: false, key: |keys| &keys.queued },
-    Walked { name: "dead", hash: false, key: |keys| &keys.dead },
-    Walked { name: "acked", hash: false, key: |keys| &keys.acked },
-    Walked { name: "extra", hash: true, key: |keys| &keys.extra },
-    Walked { name: "events", hash: true, key: |keys| &keys.events },
-    Walked { name: "expires", hash: false, key: |keys| &keys.expires },
-    Walked { name: "first_due", hash: false, key: |keys| &keys.first_due },
+pub const WALKS: [Walked; 18] = [
+    Walked { name: "messages", kind: "h", key: |keys| &keys.messages },
+    Walked { name: "unack", kind: "z", key: |keys| &keys.unack },
+    Walked { name: "last", kind: "z", key: |keys| &keys.last },
+    Walked { name: "delayed", kind: "z", key: |keys| &keys.delayed },
+    Walked { name: "delayed_prio", kind: "z", key: |keys| &keys.delayed_prio },
+    Walked { name: "ready", kind: "z", key: |keys| &keys.ready },
+    Walked { name: "blocked", kind: "z", key: |keys| &keys.blocked },
+    Walked { name: "heads", kind: "z", key: |keys| &keys.heads },
+    Walked { name: "queued", kind: "z", key: |keys| &keys.queued },
+    Walked { name: "dead", kind: "z", key: |keys| &keys.dead },
+    Walked { name: "acked", kind: "z", key: |keys| &keys.acked },
+    Walked { name: "extra", kind: "h", key: |keys| &keys.extra },
+    Walked { name: "events", kind: "h", key: |keys| &keys.events },
+    Walked { name: "expires", kind: "z", key: |keys| &keys.expires },
+    Walked { name: "first_due", kind: "z", key: |keys| &keys.first_due },
+    Walked { name: "keys", kind: "", key: |keys| &keys.keys },
+    Walked { name: "idem", kind: "", key: |keys| &keys.idem },
+    Walked { name: "idem_due", kind: "", key: |keys| &keys.idem_due },
 ];
-
-/// Those whose members are keys that clients chose.
-pub const KEY_WALKS: [&str; 3] = ["keys", "idem", "idem_due"];
 
 /// What one call of a walk saw.
 #[derive(Default)]
@@ -71,41 +71,24 @@ pub fn read_page(reply: &mut Reply<'_>) -> Result<Page, CallError> {
     Ok(page)
 }
 
-/// How far a walk is.
-#[derive(Clone)]
-pub struct Step {
-    /// Number of the topic that the partition said it belongs to when the walk began.
-    pub owner: String,
-    pub cursor: String,
-    /// About so many members.
-    pub count: i64,
-}
-
-/// A look at some messages.
-pub fn look_at_messages(
+/// A look at about `count` members of a key, from the cursor on. `owner`: number of the topic that the partition said it
+/// belongs to when the walk began.
+pub fn look(
     partition: &Partition,
     walked: &Walked,
-    step: &Step,
+    owner: &str,
+    (cursor, count): (&str, i64),
     repair: bool,
 ) -> Request<Page> {
     let mut keys = partition.keys.all().to_vec();
-    keys.push((walked.key)(&partition.keys));
-    let look = Command::script(&scripts::AUDIT_MESSAGES, &keys);
-    let kind = if walked.hash { "h" } else { "z" };
-    let look = look.arg((&step.owner, walked.name, kind, &step.cursor, step.count, repair));
-    look.read(partition, read_page)
-}
-
-/// A look at some keys.
-pub fn look_at_keys(
-    partition: &Partition,
-    walked: &str,
-    step: &Step,
-    repair: bool,
-) -> Request<Page> {
-    let look = Command::script(&scripts::AUDIT_KEYS, &partition.keys.all());
-    let look = look.arg((&step.owner, walked, &step.cursor, step.count, repair));
-    look.read(partition, read_page)
+    let look = match walked.kind {
+        "" => Command::script(&scripts::AUDIT_KEYS, &keys).arg((owner, walked.name)),
+        kind => {
+            keys.push((walked.key)(&partition.keys));
+            Command::script(&scripts::AUDIT_MESSAGES, &keys).arg((owner, walked.name, kind))
+        }
+    };
+    look.arg((cursor, count, repair)).read(partition, read_page)
 }
 
 /// Some messages to bring into order: members, with them the body that cannot be read. Answers what became of

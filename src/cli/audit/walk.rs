@@ -9,7 +9,7 @@
 use super::{
     super::progress::Progress,
     finding::{Finding, Subject, became, known},
-    scripts::{self, KEY_WALKS, Page, Step, WALKS, Walked},
+    scripts::{self, Page, WALKS, Walked},
 };
 use bytes::Bytes;
 use dueq_model::{Body, error::Error};
@@ -96,41 +96,35 @@ impl PartitionAudit<'_, '_> {
     /// Returns how many messages there are.
     async fn run(mut self) -> Result<i64, CallError> {
         for walked in &WALKS {
-            self.walk_messages(walked).await?;
-        }
-        for walked in KEY_WALKS {
-            self.walk_keys(walked).await?;
+            self.walk(walked).await?;
         }
         self.count().await
     }
 
-    async fn walk_messages(&mut self, walked: &'static Walked) -> Result<(), CallError> {
-        let mut step = self.first_step();
-        let mut is_over = false;
-        while !is_over {
-            let look = scripts::look_at_messages(&self.partition, walked, &step, self.audit.repair);
+    async fn walk(&mut self, walked: &'static Walked) -> Result<(), CallError> {
+        // Bodies may be large: a few at first, more when they turn out small.
+        let (mut cursor, mut count) = ("0".to_owned(), 1);
+        loop {
+            let from = (&*cursor, count);
+            let look = scripts::look(&self.partition, walked, &self.owner, from, self.audit.repair);
             let page = self.audit.store.lanes.submit(look).await?;
-            is_over = advance(&mut step, &page);
-            self.audit.progress.add(page.seen.unsigned_abs());
-            self.messages_found(page).await?;
-        }
-        Ok(())
-    }
-
-    async fn walk_keys(&mut self, walked: &'static str) -> Result<(), CallError> {
-        let subject = if walked == "keys" { Subject::Key } else { Subject::IdempotencyKey };
-        let mut step = self.first_step();
-        let mut is_over = false;
-        while !is_over {
-            let look = scripts::look_at_keys(&self.partition, walked, &step, self.audit.repair);
-            let page = self.audit.store.lanes.submit(look).await?;
-            is_over = advance(&mut step, &page);
-            let mended = self.audit.repair.then_some("put right");
-            for (key, defect, detail) in page.found {
-                self.tell(subject(key.to_vec()), &defect, detail, mended);
+            cursor.clone_from(&page.cursor);
+            count = next_count(count, &page);
+            if walked.kind.is_empty() {
+                let subject =
+                    if walked.name == "keys" { Subject::Key } else { Subject::IdempotencyKey };
+                let mended = self.audit.repair.then_some("put right");
+                for (key, defect, detail) in page.found {
+                    self.tell(subject(key.to_vec()), &defect, detail, mended);
+                }
+            } else {
+                self.audit.progress.add(page.seen.unsigned_abs());
+                self.messages_found(page).await?;
+            }
+            if cursor == "0" {
+                return Ok(());
             }
         }
-        Ok(())
     }
 
     /// Tells what a look at messages found, once it is mended where that is wished.
@@ -211,22 +205,17 @@ impl PartitionAudit<'_, '_> {
             (self.audit.tell)(Finding { topic, subject, defect, detail, mended });
         }
     }
-
-    fn first_step(&self) -> Step {
-        // Bodies may be large: a few at first, more when they turn out small.
-        Step { owner: self.owner.clone(), cursor: "0".to_owned(), count: 1 }
-    }
 }
 
-/// Where a walk goes on after `page`, and with how many members. Returns whether it is over.
-fn advance(step: &mut Step, page: &Page) -> bool {
-    step.cursor.clone_from(&page.cursor);
+/// How many members the look after this page has.
+fn next_count(count: i64, page: &Page) -> i64 {
     if page.bytes > MAX_BYTES {
-        step.count = (step.count / 2).max(1);
+        (count / 2).max(1)
     } else if page.bytes < MAX_BYTES / 4 && page.seen < 2 * MAX_MEMBERS {
-        step.count = (step.count * 2).min(MAX_MEMBERS);
+        (count * 2).min(MAX_MEMBERS)
+    } else {
+        count
     }
-    step.cursor == "0"
 }
 
 #[cfg(test)]
@@ -235,21 +224,9 @@ mod tests {
 
     #[test]
     fn looks_grow_while_bodies_are_small_and_shrink_when_they_are_large() {
-        let mut step = Step { owner: "1".to_owned(), cursor: "0".to_owned(), count: 4 };
-        let page = |cursor: &str, bytes| Page {
-            cursor: cursor.to_owned(),
-            seen: 4,
-            bytes,
-            ..Page::default()
-        };
-        for _ in 0..10 {
-            assert!(!advance(&mut step, &page("17", 900)));
-        }
-        assert_eq!((step.cursor.as_str(), step.count), ("17", MAX_MEMBERS));
-        for _ in 0..10 {
-            assert!(!advance(&mut step, &page("18", 64 << 20)));
-        }
-        assert_eq!(step.count, 1);
-        assert!(advance(&mut step, &page("0", 0)));
+        let page = |bytes| Page { seen: 4, bytes, ..Page::default() };
+        let count = (0..10).fold(4, |count, _| next_count(count, &page(900)));
+        assert_eq!(count, MAX_MEMBERS);
+        assert_eq!((0..10).fold(count, |count, _| next_count(count, &page(64 << 20))), 1);
     }
 }

@@ -1,16 +1,12 @@
 //! The HTTP client: sends a request and returns the answer unchanged. It supports plain HTTP, and TLS with the system's
 //! certificate authorities or others.
 
-use super::{
-    super::server_url,
-    failure::Failure,
-    object::Object,
-    tls::{TlsArgs, unreachable},
-};
+use super::{failure::Failure, object::Object};
 use bytes::Bytes;
 use clap::Args as ClapArgs;
+use dueq_base::remote::{TlsArgs, server_url, unreachable};
 use form_urlencoded::Serializer;
-use http::{HeaderValue, Method, Request, StatusCode, header};
+use http::{HeaderValue, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
@@ -18,9 +14,8 @@ use hyper_util::{
     rt::TokioExecutor,
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::Serialize;
 use serde_json::value::RawValue;
-use std::{error::Error, fmt::Write as _, time::Duration};
+use std::{error::Error, time::Duration};
 use tokio::time::timeout;
 
 /// Items of a page, at most.
@@ -102,43 +97,37 @@ impl Answer {
 /// A client of one server.
 pub struct Client {
     http: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
-    base: String,
+    /// The server's URL.
+    pub server: String,
     authorization: Option<HeaderValue>,
 }
 
 impl Client {
     /// Creates a client of `server`, which connects on first use.
     pub fn new(server: &Server) -> Result<Self, Failure> {
-        let base = server_url::checked(&server.server).map_err(Failure::Usage)?;
+        let base = server_url(&server.server).map_err(Failure::Usage)?;
         let key = server.api_key.as_deref().filter(|key| !key.is_empty());
         let authorization = key.map(|key| HeaderValue::from_str(&format!("Bearer {key}")));
         let mut authorization = authorization.transpose().map_err(|_| {
             Failure::Usage("the API key contains characters that a header cannot hold".to_owned())
         })?;
-        if let Some(value) = &mut authorization {
-            value.set_sensitive(true);
-        }
+        authorization.iter_mut().for_each(|value| value.set_sensitive(true));
         let mut connector = HttpConnector::new();
         connector.enforce_http(false);
         connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
-        let config = server.tls.config(&base)?;
+        let config = server.tls.config(&base).map_err(Failure::Usage)?;
         let mut tls = HttpsConnectorBuilder::new().with_tls_config(config).https_or_http();
-        if let Some(name) = server.tls.name()? {
+        if let Some(name) = server.tls.name().map_err(Failure::Usage)? {
             tls = tls.with_server_name_resolver(FixedServerNameResolver::new(name));
         }
         let connector = tls.enable_http1().wrap_connector(connector);
         let http = legacy::Client::builder(TokioExecutor::new()).build(connector);
-        Ok(Self { http, base, authorization })
-    }
-
-    /// The server's URL.
-    pub fn server(&self) -> &str {
-        &self.base
+        Ok(Self { http, server: base, authorization })
     }
 
     /// Sends a GET of a path and query.
     pub async fn get(&self, path: &str) -> Result<Answer, Failure> {
-        self.send(self.request(Method::GET, path), None, 0).await
+        self.send("GET", path, None, None, 0).await
     }
 
     /// Sends a GET of a page of a list, of up to `limit` items.
@@ -149,8 +138,9 @@ impl Client {
         limit: usize,
         cursor: Option<String>,
     ) -> Result<Page, Failure> {
-        let mut query = Serializer::new(format!("{path}?limit={}", limit.min(PAGE)));
-        query.extend_pairs(filter);
+        let (start, mark) = path.find('?').map_or((path.len(), "?"), |at| (at, ""));
+        let mut query = Serializer::for_suffix(format!("{path}{mark}"), start + 1);
+        query.append_pair("limit", &limit.min(PAGE).to_string()).extend_pairs(filter);
         query.extend_pairs(cursor.map(|cursor| ("cursor", cursor)));
         let page = self.get(&query.finish()).await?.object()?;
         Ok(Page {
@@ -160,66 +150,26 @@ impl Client {
         })
     }
 
-    /// Sends a DELETE of a path and query.
-    pub async fn delete(&self, path: &str) -> Result<Answer, Failure> {
-        self.send(self.request(Method::DELETE, path), None, 0).await
-    }
-
-    /// Sends a POST whose path says all.
-    pub async fn act(&self, path: &str) -> Result<Answer, Failure> {
-        self.post(path, &serde_json::json!({})).await
-    }
-
-    /// Sends a POST with a JSON body.
-    pub async fn post(&self, path: &str, body: &impl Serialize) -> Result<Answer, Failure> {
-        self.post_waiting(path, body, 0).await
-    }
-
-    /// Sends a POST with a JSON body that asks the server to wait up to `wait_ms`.
-    pub async fn post_waiting(
+    /// Sends a request. The body is JSON, and `revision` the one that a PUT replaces. The server is asked to wait up to
+    /// `wait_ms`.
+    pub async fn send(
         &self,
+        method: &str,
         path: &str,
-        body: &impl Serialize,
-        wait_ms: u64,
-    ) -> Result<Answer, Failure> {
-        self.send(self.request(Method::POST, path), Some(json(body)?), wait_ms).await
-    }
-
-    /// Sends a PUT with a JSON body, which is refused where there is another revision than this.
-    pub async fn put(
-        &self,
-        path: &str,
-        body: &impl Serialize,
+        body: Option<String>,
         revision: Option<i64>,
-    ) -> Result<Answer, Failure> {
-        let mut request = self.request(Method::PUT, path);
-        if let Some(revision) = revision {
-            request = request.header(header::IF_MATCH, format!("\"{revision}\""));
-        }
-        self.send(request, Some(json(body)?), 0).await
-    }
-
-    /// Sends a PATCH with a JSON body.
-    pub async fn patch(&self, path: &str, body: &impl Serialize) -> Result<Answer, Failure> {
-        self.send(self.request(Method::PATCH, path), Some(json(body)?), 0).await
-    }
-
-    fn request(&self, method: Method, path: &str) -> http::request::Builder {
-        Request::builder()
-            .method(method)
-            .uri(format!("{}{path}", self.base))
-            .header(header::USER_AGENT, concat!("dueq/", env!("CARGO_PKG_VERSION")))
-            .header(header::ACCEPT, "application/json")
-    }
-
-    async fn send(
-        &self,
-        mut request: http::request::Builder,
-        body: Option<Vec<u8>>,
         wait_ms: u64,
     ) -> Result<Answer, Failure> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.server))
+            .header(header::USER_AGENT, concat!("dueq/", env!("CARGO_PKG_VERSION")))
+            .header(header::ACCEPT, "application/json");
         if let Some(authorization) = &self.authorization {
             request = request.header(header::AUTHORIZATION, authorization);
+        }
+        if let Some(revision) = revision {
+            request = request.header(header::IF_MATCH, format!("\"{revision}\""));
         }
         if body.is_some() {
             request = request.header(header::CONTENT_TYPE, "application/json");
@@ -228,40 +178,32 @@ impl Client {
             .body(Full::from(body.unwrap_or_default()))
             .map_err(|error| Failure::Usage(error.to_string()))?;
         let limit = ANSWER_TIMEOUT.saturating_add(Duration::from_millis(wait_ms));
-        let answer = timeout(limit, self.exchange(request))
-            .await
-            .unwrap_or_else(|_| {
-                Err(format!("{}: no answer within {} s", self.base, limit.as_secs()))
-            })
-            .map_err(Failure::Unreachable)?;
-        if answer.status.is_success() {
-            Ok(answer)
-        } else {
-            Err(Failure::Refused(Box::new(answer)))
+        let late = || format!("{}: no answer within {} s", self.server, limit.as_secs());
+        let answer = timeout(limit, self.exchange(request)).await;
+        let answer = answer.unwrap_or_else(|_| Err(late())).map_err(Failure::Unreachable)?;
+        match answer.status.is_success() {
+            true => Ok(answer),
+            false => Err(Failure::Refused(Box::new(answer))),
         }
     }
 
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Answer, String> {
-        let told = |error: &(dyn Error + 'static)| unreachable(&self.base, error);
-        let response = self.http.request(request).await.map_err(|error| told(&error))?;
+        let reason = |error: &(dyn Error + 'static)| unreachable(&self.server, error);
+        let response = self.http.request(request).await.map_err(|error| reason(&error))?;
         let status = response.status();
-        let body = response.into_body().collect().await.map_err(|error| told(&error))?;
+        let body = response.into_body().collect().await.map_err(|error| reason(&error))?;
         Ok(Answer { status, body: body.to_bytes() })
     }
 }
 
-fn json(body: &impl Serialize) -> Result<Vec<u8>, Failure> {
-    serde_json::to_vec(body)
-        .map_err(|error| Failure::Usage(format!("this cannot be sent as JSON: {error}")))
+/// A percent-encoded segment of a path.
+pub fn segment(text: &str) -> String {
+    utf8_percent_encode(text, SEGMENT).to_string()
 }
 
-/// Joins percent-encoded segments to a path such as `/topics/orders/messages`.
+/// Joins segments to a path such as `/topics/orders/messages`.
 pub fn path(segments: &[&str]) -> String {
-    let mut path = String::new();
-    for segment in segments {
-        let _ = write!(path, "/{}", utf8_percent_encode(segment, SEGMENT));
-    }
-    path
+    segments.iter().map(|text| format!("/{}", segment(text))).collect()
 }
 
 #[cfg(test)]

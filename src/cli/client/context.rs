@@ -40,48 +40,22 @@ impl<'a> Context<'a> {
         if self.json { self.as_it_came(answer) } else { self.say(&view(&answer.object()?)) }
     }
 
-    /// Reports the success of a request in a line.
-    pub fn done(&mut self, answer: &Answer, text: &str) -> Result<(), Failure> {
-        match self.json {
-            true => self.as_it_came(answer),
-            false => self.say(&format!("{}\n", table::clean(text))),
-        }
-    }
-
     /// Prints a whole list. With `--json` each item is a line; otherwise `view` formats all items together.
     pub async fn list(
         &mut self,
         path: &str,
-        filter: &[(&str, &str)],
         view: impl FnOnce(&[Object]) -> String,
     ) -> Result<(), Failure> {
-        let mut items = Vec::new();
-        self.pages(path, filter, usize::MAX, &mut items).await?;
-        if self.json { Ok(()) } else { self.say(&view(&items)) }
-    }
-
-    /// Reads a list page by page, up to `limit` items. Prints each item as a line with `--json`; otherwise adds it to
-    /// `items`. Returns how many there were, and whether there are more.
-    pub async fn pages(
-        &mut self,
-        path: &str,
-        filter: &[(&str, &str)],
-        limit: usize,
-        items: &mut Vec<Object>,
-    ) -> Result<(usize, bool), Failure> {
-        let (mut count, mut cursor) = (0, None);
-        while count < limit {
-            let page = self.page(path, filter, limit - count, cursor, items).await?;
-            count += page.items.len();
-            cursor = page.next;
+        let (mut items, mut cursor) = (Vec::new(), None);
+        loop {
+            cursor = self.page(path, &[], usize::MAX, cursor, &mut items).await?.next;
             if cursor.is_none() {
-                break;
+                return if self.json { Ok(()) } else { self.say(&view(&items)) };
             }
         }
-        Ok((count, cursor.is_some()))
     }
 
-    /// The same for a page of a list.
+    /// Reads a page of a list, of up to `limit` items. Prints each as a line with `--json`; otherwise adds it to `items`.
     pub async fn page(
         &mut self,
         path: &str,

@@ -1,129 +1,64 @@
-//! `dueq messages`: lists what is in a topic, state by state.
+//! `dueq messages` lists messages state by state, and `dueq search` finds some of them. The server looks at a part of them per
+//! request; the command asks on until it has found enough or has seen all.
 
 use super::{
     api::path,
     context::Context,
     failure::Failure,
+    request::Given,
     view::{self, STATES},
     warn,
 };
-use clap::{Args, builder::PossibleValuesParser};
-use std::num::NonZeroUsize;
 
-/// How many messages are listed unless told.
-pub const LIMIT: usize = 100;
+/// How many messages are listed by default.
+const LIMIT: usize = 100;
 
-const EXAMPLES: &str = "Examples:
-  dueq messages orders
-  dueq messages orders --state dead
-  dueq messages orders --state delayed,ready --limit 1000 --json | jq -r .id";
+/// The order in which states are searched: mostly the question is why something failed or is late.
+const SEARCHED: [&str; 6] = ["dead", "ready", "blocked", "leased", "delayed", "acked"];
 
-/// Arguments of `dueq messages`.
-#[derive(Args)]
-#[command(after_help = EXAMPLES)]
-pub struct Messages {
-    /// The topic's name.
-    topic: String,
-    /// States to list, separated by commas. Ready messages are in the order of leasing, dead ones oldest first.
-    #[arg(long = "state", value_name = "STATE", value_delimiter = ',', default_values = STATES,
-        value_parser = PossibleValuesParser::new(STATES))]
-    states: Vec<String>,
-    /// List at most this many messages (default 100).
-    #[arg(long, value_name = "N")]
-    limit: Option<NonZeroUsize>,
-}
-
-impl Messages {
-    pub async fn run(&self, cx: &mut Context<'_>) -> Result<(), Failure> {
-        let path = path(&["topics", &self.topic, "messages"]);
-        let mut items = Vec::new();
-        let mut left = self.limit.map_or(LIMIT, NonZeroUsize::get);
-        let mut more = false;
-        for state in &self.states {
-            if left > 0 {
-                let filter = [("state", &**state)];
-                let (found, rest) = cx.pages(&path, &filter, left, &mut items).await?;
-                left = left.saturating_sub(found);
-                more |= rest;
-            } else if self.limit.is_none() && !more {
-                let next = cx.client.get(&format!("{path}?limit=1&state={state}")).await?;
-                more = !next.object()?.objects("items").is_empty();
+/// Lists the messages of the topic, or those for which the query holds.
+pub async fn run(cx: &mut Context<'_>, given: &Given<'_>) -> Result<(), Failure> {
+    let path = path(&["topics", &given.text("topic").unwrap_or_default(), "messages"]);
+    let (query, mut states) = (given.text("query"), given.texts("state"));
+    if states.is_empty() {
+        states = if query.is_some() { SEARCHED } else { STATES }.map(str::to_owned).to_vec();
+    }
+    let wanted = given.number("limit").map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    let limit = wanted.unwrap_or(LIMIT);
+    let (mut items, mut found, mut scanned, mut more) = (Vec::new(), 0, 0, false);
+    let mut progress = cx.progress("looked at");
+    for state in &states {
+        let mut filter = vec![("state", state.as_str())];
+        filter.extend(query.as_deref().map(|query| ("q", query)));
+        // The limit is reached: is there anything beyond it?
+        if found >= limit && !more && wanted.is_none() && query.is_none() {
+            more = !cx.client.page(&path, &filter, 1, None).await?.items.is_empty();
+        }
+        let mut cursor = None;
+        while found < limit {
+            let page = cx.page(&path, &filter, limit - found, cursor, &mut items).await?;
+            found += page.items.len();
+            scanned += page.scanned;
+            progress.appears();
+            progress.set(scanned);
+            more = page.next.is_some();
+            if !more {
+                break;
             }
+            cursor = page.next;
         }
-        if !cx.json {
-            cx.say(&view::messages(&items))?;
+    }
+    drop(progress);
+    match &query {
+        _ if cx.json => {}
+        None => cx.say(&view::messages(&items))?,
+        Some(_) => {
+            let list = if items.is_empty() { String::new() } else { view::messages(&items) + "\n" };
+            cx.say(&format!("{list}found {found}, looked at {scanned}\n"))?;
         }
-        if more && self.limit.is_none() {
-            warn(&format!("these are the first {LIMIT}; --limit lists more"));
-        }
-        Ok(())
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::testing::{asked, asked_in_turn, ok, unparsed};
-
-    #[tokio::test]
-    async fn dead_messages_show_when_and_why_they_died() {
-        let long = "x".repeat(200);
-        let page = ok(&format!(
-            r#"{{"items":[
-                {{"id":"1","state":"dead","attempts":10,"died_at":"y","last_error":"no such\norder"}},
-                {{"id":"2","state":"dead","attempts":1,"key":"k","died_at":"z","last_error":"{long}"}}]}}"#
-        ));
-        let sent = asked(&["messages", "a", "--state", "dead"], page).await;
-        assert_eq!(sent.lines(), ("GET /topics/a/messages?limit=100&state=dead", ""));
-        let cut = "x".repeat(120);
-        assert_eq!(
-            sent.shown,
-            format!(
-                "ID  STATE  ATTEMPTS  KEY  DIED  LAST ERROR\n\
-                 1   dead         10       y     no such order\n\
-                 2   dead          1  k    z     {cut}…\n"
-            )
-        );
+    if wanted.is_none() && (more || query.is_some() && found >= limit) {
+        warn(&format!("these are the first {LIMIT}; --limit lists more"));
     }
-
-    #[tokio::test]
-    async fn all_states_are_listed_up_to_the_limit() {
-        let pages = [
-            ok(r#"{"items":[{"id":"1","state":"delayed","due_at":"x"}],"next_cursor":"c"}"#),
-            ok(r#"{"items":[{"id":"2","state":"delayed","due_at":"y"}]}"#),
-            ok(r#"{"items":[{"id":"3","state":"ready","due_at":"z"}],"next_cursor":"d"}"#),
-        ];
-        let sent = asked_in_turn(&["messages", "a", "--limit", "3"], &pages).await;
-        let asked_for: Vec<&str> = sent.iter().map(|sent| &*sent.head).collect();
-        let route = "GET /topics/a/messages";
-        assert_eq!(
-            asked_for,
-            [
-                format!("{route}?limit=3&state=delayed"),
-                format!("{route}?limit=2&state=delayed&cursor=c"),
-                format!("{route}?limit=1&state=ready"),
-            ]
-        );
-        assert_eq!(sent[0].shown.lines().count(), 4, "{}", sent[0].shown);
-    }
-
-    #[tokio::test]
-    async fn json_is_one_message_per_line() {
-        let page = ok("{\"items\":[{\"id\" :\n\"1\"},{\"n\":1E400}]}");
-        let sent = asked(&["messages", "a", "--state", "ready", "--json"], page).await;
-        assert_eq!(sent.shown, "{\"id\" : \"1\"}\n{\"n\":1E400}\n");
-    }
-
-    #[tokio::test]
-    async fn an_empty_state_says_so() {
-        let words = ["messages", "a", "--state", "dead"];
-        assert_eq!(asked(&words, ok(r#"{"items":[]}"#)).await.shown, "no messages\n");
-    }
-
-    #[test]
-    fn wrong_states_and_limits_are_refused() {
-        for words in [&["--state", "done"][..], &["--state", ""], &["--limit", "0"], &["b"]] {
-            assert!(unparsed(&[&["messages", "a"], words].concat()), "{words:?}");
-        }
-        assert!(unparsed(&["messages"]));
-    }
+    Ok(())
 }

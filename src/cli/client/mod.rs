@@ -1,178 +1,69 @@
 //! The client commands: each sends one request to a server's HTTP API and prints the answer, as a table or, with
 //! `--json`, as it came (a list as one line per item). They know only the API, so they work on any dueq, local or remote.
+//! [`commands`] lists them.
 
 mod api;
 mod apply;
 mod bulk;
-mod by_ids;
-mod consume;
+mod commands;
 mod context;
-mod dead;
 pub(super) mod durations;
 mod failure;
-mod healthcheck;
-mod hosts;
 mod messages;
 mod object;
-pub(super) mod payload;
-mod publish;
-mod schedule_put;
-mod schedules;
-mod search;
-mod show;
+pub(super) mod request;
 pub(super) mod table;
 mod tail;
 #[cfg(test)]
 mod testing;
-mod tls;
+#[cfg(test)]
+mod tests;
 mod top;
-mod topic;
-mod update;
 mod view;
 
 use anstyle::AnsiColor;
-use api::{Client, Server, path};
-use clap::{ArgMatches, Args, FromArgMatches, Subcommand, builder::Resettable};
+use api::{Answer, Client, Server, path};
+use apply::Apply;
+use clap::{ArgMatches, Args, FromArgMatches, Subcommand};
+use commands::{COMMANDS, Command, View};
 use context::Context;
+use durations::when;
 use failure::Failure;
+use request::Given;
 use std::{
     io::{self, Write},
+    path::PathBuf,
     process::ExitCode,
+    time::Duration,
 };
-pub(super) use tls::{TlsArgs, unreachable};
+use table::clean;
+use tokio::time::timeout;
 
-/// A client command.
-#[derive(Subcommand)]
-enum Command {
-    /// Publish a message.
-    Publish(Box<publish::Publish>),
-    /// Call a URL later, and retry until it answers 2xx.
-    Callback(Box<publish::Callback>),
-    /// Lease messages that are due, and show them with their tokens.
-    Lease(consume::Lease),
-    /// Acknowledge a leased message.
-    Ack(consume::Held),
-    /// Give a leased message back as failed.
-    Nack(consume::Nack),
-    /// Show a message.
-    Get(show::MessageRef),
-    /// Change a message in place: due time, payload, priority, headers, limits.
-    ///
-    /// What is not named stays. --header replaces all headers. A leased message cannot be changed, and a dead one has no
-    /// due time.
-    Update(Box<update::Update>),
-    /// Delete a message.
-    Delete(show::Delete),
-    /// List a topic's messages by state, without their payloads.
-    Messages(messages::Messages),
-    /// List the topics with their counts.
-    Topics(Prefix),
-    /// Show a topic (counts, totals, configuration), or change its settings.
-    Topic(topic::Topic),
-    /// Find messages by what they are and why they failed.
-    Search(search::Search),
-    /// Show why a topic's dead messages died, the most frequent reason first.
-    Dead(Named),
-    /// Redrive dead messages: make them ready again.
-    Redrive(bulk::Redrive),
-    /// Make delayed messages due.
-    Run(bulk::Run),
-    /// Remove a topic's messages in the given states.
-    Purge(bulk::Purge),
-    /// Pause a topic: leasing stops, publishing and acknowledging continue.
-    Pause(Named),
-    /// Resume a paused topic.
-    Resume(Named),
-    /// List, create and control schedules.
-    Schedules(schedules::Schedules),
-    /// Make topics and schedules as a file says: what differs is shown and put.
-    Apply(apply::Apply),
-    /// Show the hosts that callbacks go to, or pause and resume one.
-    Hosts(hosts::Hosts),
-    /// Watch all topics in the terminal: what is in them, rates, lateness.
-    Top(top::Top),
-    /// Watch a topic without taking anything from it, until Ctrl-C.
-    Tail(tail::Tail),
-    /// Check that a server is ready: exit code 0 if it is, otherwise 1.
-    Healthcheck,
-}
+/// Time-out of a health check.
+const HEALTHCHECK: Duration = Duration::from_secs(5);
 
-/// Arguments of the commands on a topic that have no others.
-#[derive(Args)]
-struct Named {
-    /// The topic's name.
-    topic: String,
-}
-
-/// Arguments of `dueq topics`.
-#[derive(Args)]
-struct Prefix {
-    /// List only topics whose names start with this.
-    #[arg(long, value_name = "TEXT")]
-    prefix: Option<String>,
-}
-
-impl Command {
-    /// Sends the requests and prints the answers.
-    async fn run(self, cx: &mut Context<'_>) -> Result<(), Failure> {
-        let client = cx.client;
-        match self {
-            Self::Publish(publish) => publish.run(cx).await,
-            Self::Callback(callback) => callback.run(cx).await,
-            Self::Lease(lease) => lease.run(cx).await,
-            Self::Ack(held) => {
-                let answer = client.post(&held.path("ack"), &held).await?;
-                cx.done(&answer, &format!("acknowledged {}", held.id))
-            }
-            Self::Nack(nack) => {
-                cx.show(&client.post(&nack.held.path("nack"), &nack).await?, view::message)
-            }
-            Self::Get(message) => cx.show(&client.get(&message.path()).await?, view::message),
-            Self::Update(update) => update.run(cx).await,
-            Self::Delete(delete) => delete.run(cx).await,
-            Self::Messages(messages) => messages.run(cx).await,
-            Self::Topics(Prefix { prefix }) => {
-                let prefix: Vec<_> = prefix.iter().map(|prefix| ("prefix", &**prefix)).collect();
-                cx.list("/topics", &prefix, view::topics).await
-            }
-            Self::Topic(topic) => topic.run(cx).await,
-            Self::Search(search) => search.run(cx).await,
-            Self::Dead(Named { topic }) => {
-                let reasons = client.get(&path(&["topics", &topic, "dead", "reasons"])).await?;
-                cx.show(&reasons, |reasons| dead::view(&topic, reasons))
-            }
-            Self::Redrive(redrive) => redrive.run(cx).await,
-            Self::Run(run) => run.run(cx).await,
-            Self::Purge(purge) => purge.run(cx).await,
-            Self::Pause(Named { topic }) => {
-                let answer = client.act(&path(&["topics", &topic, "pause"])).await?;
-                cx.show(&answer, |after| view::paused(&topic, after))
-            }
-            Self::Resume(Named { topic }) => {
-                let answer = client.act(&path(&["topics", &topic, "resume"])).await?;
-                cx.show(&answer, |after| view::paused(&topic, after))
-            }
-            Self::Schedules(schedules) => schedules.run(cx).await,
-            Self::Apply(apply) => apply.run(cx).await,
-            Self::Hosts(hosts) => hosts.run(cx).await,
-            Self::Top(top) => top.run(cx).await,
-            Self::Tail(tail) => tail.run(cx).await,
-            Self::Healthcheck => healthcheck::run(cx).await,
-        }
-    }
-}
-
-/// A client command with the arguments that all of them have: those that name the server.
+/// A client command with its arguments, among them those that name the server.
 pub struct ToServer {
-    command: Command,
+    command: &'static Command,
+    matches: ArgMatches,
     server: Server,
 }
 
 impl FromArgMatches for ToServer {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let command = Command::from_arg_matches(matches)?;
-        let arguments = matches.subcommand().map_or(matches, |(_, arguments)| arguments);
-        Ok(Self { command, server: Server::from_arg_matches(arguments)? })
+        let (mut name, mut inner) = (String::new(), matches);
+        while let Some((word, matches)) = inner.subcommand() {
+            // A name before a subcommand is one word too many.
+            if inner.ids().any(|id| id == "name") {
+                let see = format!("too many words: see dueq {name} --help\n");
+                return Err(clap::Error::raw(clap::error::ErrorKind::UnknownArgument, see));
+            }
+            name = format!("{name} {word}").trim_start().to_owned();
+            inner = matches;
+        }
+        let missing = || clap::Error::new(clap::error::ErrorKind::InvalidSubcommand);
+        let command = COMMANDS.iter().find(|known| known.name == name).ok_or_else(missing)?;
+        Ok(Self { command, matches: inner.clone(), server: Server::from_arg_matches(inner)? })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -183,10 +74,17 @@ impl FromArgMatches for ToServer {
 
 impl Subcommand for ToServer {
     fn augment_subcommands(dueq: clap::Command) -> clap::Command {
-        let commands = Command::augment_subcommands(clap::Command::new("dueq"));
-        let names = commands.get_subcommands().map(|command| command.get_name().to_owned());
-        let dueq = Command::augment_subcommands(dueq);
-        names.fold(dueq, |dueq, name| dueq.mut_subcommand(name, with_server))
+        let first = COMMANDS.iter().filter(|command| !command.name.contains(' '));
+        first.fold(dueq, |dueq, command| {
+            let mut outer = parsed(command);
+            for inner in COMMANDS {
+                if let Some(name) = inner.name.strip_prefix(&format!("{} ", command.name)) {
+                    outer = outer.subcommand(parsed(inner).name(name));
+                    outer = outer.subcommand_negates_reqs(true).disable_help_subcommand(true);
+                }
+            }
+            dueq.subcommand(outer)
+        })
     }
 
     fn augment_subcommands_for_update(dueq: clap::Command) -> clap::Command {
@@ -194,24 +92,90 @@ impl Subcommand for ToServer {
     }
 
     fn has_subcommand(name: &str) -> bool {
-        Command::has_subcommand(name)
+        COMMANDS.iter().any(|command| command.name == name)
     }
 }
 
-/// Adds the arguments that name the server to a command and its subcommands. The help stays that of the command.
-fn with_server(command: clap::Command) -> clap::Command {
-    let about = Resettable::from(command.get_about().cloned());
-    let long_about = Resettable::from(command.get_long_about().cloned());
-    let command = Server::augment_args(command).about(about).long_about(long_about);
-    command.mut_subcommands(with_server)
+/// The command as its arguments are parsed.
+fn parsed(command: &Command) -> clap::Command {
+    let args = command.args.iter().copied().flatten().map(|arg| arg.to_clap());
+    let parsed = Server::augment_args(clap::Command::new(command.name).args(args));
+    let parsed = parsed.about(command.about.split("\n\n").next().unwrap_or_default());
+    let parsed = parsed.after_help(command.examples);
+    if command.about.contains("\n\n") { parsed.long_about(command.about) } else { parsed }
 }
 
 impl ToServer {
     async fn execute(self, writer: &mut dyn Write) -> Result<(), Failure> {
-        let is_healthcheck = matches!(self.command, Command::Healthcheck);
-        let done = asking(&self.server, writer, async |cx| self.command.run(cx).await).await;
-        if is_healthcheck { done.map_err(Failure::of_healthcheck) } else { done }
+        let Self { command, matches, server } = self;
+        let given = Given { command, matches: &matches };
+        let done = asking(&server, writer, async |cx| run_command(cx, &given).await).await;
+        if command.name == "healthcheck" { done.map_err(Failure::of_healthcheck) } else { done }
     }
+}
+
+/// Sends the requests and prints the answers.
+async fn run_command(cx: &mut Context<'_>, given: &Given<'_>) -> Result<(), Failure> {
+    let topic = || given.text("topic").unwrap_or_default();
+    match given.command.name {
+        "messages" | "search" => messages::run(cx, given).await,
+        "redrive" | "run" | "purge" => bulk::run(cx, given).await,
+        "delete" if bulk::by_ids(given, "ids") => bulk::change(cx, given, "ids").await,
+        "dead" => {
+            let reasons = cx.client.get(&given.path()).await?;
+            cx.show(&reasons, |reasons| view::dead(&topic(), reasons))
+        }
+        "top" if cx.json => {
+            let prefix = given.text("prefix").unwrap_or_default();
+            cx.list(&format!("/topics?prefix={}", api::segment(&prefix)), |_| String::new()).await
+        }
+        "top" => top::run(cx, given.text("prefix").as_deref(), given.flag("once")).await,
+        "tail" => tail::run(cx, &topic()).await,
+        "apply" => {
+            let file = PathBuf::from(given.text("file").unwrap_or_default());
+            let (prune, dry_run) = (given.flag("prune"), given.flag("dry-run"));
+            Apply { file, prune, dry_run }.run(cx).await
+        }
+        "healthcheck" => {
+            let server = &cx.client.server;
+            let late = |_| Failure::Unreachable(format!("{server}: no answer within 5 s"));
+            let ready = timeout(HEALTHCHECK, cx.client.get("/readyz")).await.map_err(late)??;
+            if cx.json { cx.as_it_came(&ready) } else { cx.say("ready\n") }
+        }
+        _ => match given.command.view {
+            View::List(view) => cx.list(&given.path(), view).await,
+            view => {
+                let answer = request(cx, given).await?;
+                match view {
+                    View::Line(line) if !cx.json => cx.say(&filled(line, given, &answer)),
+                    View::Object(view) => cx.show(&answer, view),
+                    _ => cx.as_it_came(&answer),
+                }
+            }
+        },
+    }
+}
+
+/// Sends the request that the command and its arguments are.
+async fn request(cx: &Context<'_>, given: &Given<'_>) -> Result<Answer, Failure> {
+    let body = if given.has_body() { Some(given.body()?) } else { None };
+    let wait_ms = given.number("wait").unwrap_or(0);
+    cx.client.send(given.command.method, &given.path(), body, None, wait_ms).await
+}
+
+/// A line in which names in braces are arguments, or else fields of the answer.
+fn filled(line: &str, given: &Given<'_>, answer: &Answer) -> String {
+    let object = answer.object().unwrap_or_default();
+    let mut parts = line.split('{');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (name, rest) = part.split_once('}').unwrap_or_default();
+        let field =
+            || if name.ends_with("_at") { when(&object.text(name)) } else { object.text(name) };
+        text.push_str(&given.text(name).unwrap_or_else(field));
+        text.push_str(rest);
+    }
+    clean(&text) + "\n"
 }
 
 /// Runs the command; the exit code says whether it succeeded.
@@ -265,34 +229,18 @@ fn exit_code(outcome: Result<(), Failure>) -> ExitCode {
     let Err(failure) = outcome else { return ExitCode::SUCCESS };
     let message = failure.message();
     if !message.is_empty() {
-        tell(AnsiColor::Red, &message);
+        say(AnsiColor::Red, &message);
     }
     failure.exit_code()
 }
 
 /// Prints a line on stderr.
 fn warn(text: &str) {
-    tell(AnsiColor::Yellow, text);
+    say(AnsiColor::Yellow, text);
 }
 
 /// Prints a line on stderr. That stderr is closed is no reason to end.
-fn tell(colour: AnsiColor, text: &str) {
+fn say(colour: AnsiColor, text: &str) {
     let style = colour.on_default().bold();
     let _ = writeln!(anstream::stderr(), "{style}dueq:{style:#} {text}");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::testing::{asked, ok};
-
-    #[tokio::test]
-    async fn pause_and_resume_show_the_new_state() {
-        let sent = asked(&["pause", "a"], &ok(r#"{"paused":true}"#)).await;
-        assert_eq!((sent.lines(), &*sent.shown), (("POST /topics/a/pause", "{}"), "a is paused\n"));
-        let sent = asked(&["resume", "a"], &ok(r#"{"paused":false}"#)).await;
-        assert_eq!(
-            (sent.lines(), &*sent.shown),
-            (("POST /topics/a/resume", "{}"), "a is not paused\n")
-        );
-    }
 }

@@ -1,26 +1,29 @@
 //! A JSON object of an answer, read leniently. It keeps unknown fields, the order of fields, and every value as it was
 //! written, because a number such as 1E400 would not survive parsing.
 
-use serde::{
-    Deserialize, Deserializer,
-    de::{DeserializeOwned, MapAccess, Visitor},
-};
-use serde_json::value::RawValue;
-use std::fmt;
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::value::{RawValue, to_raw_value};
 
 /// A JSON object.
-#[derive(Debug, Default)]
-pub struct Object(Vec<(String, Box<RawValue>)>);
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(transparent)]
+pub struct Object(IndexMap<String, Box<RawValue>>);
 
 impl Object {
     /// The field as it was written, if present.
     pub fn raw(&self, name: &str) -> Option<&str> {
-        self.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+        self.0.get(name).map(|value| value.get())
     }
 
     /// The field, if it is present and of this type.
     pub fn get<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
         serde_json::from_str(self.raw(name)?).ok()
+    }
+
+    /// Sets a field.
+    pub fn put(&mut self, name: &str, value: impl Serialize) {
+        self.0.extend(to_raw_value(&value).map(|value| (name.to_owned(), value)));
     }
 
     /// The field as text; the empty string by default.
@@ -52,30 +55,6 @@ impl Object {
 /// Formats a value for people: a string without its quotes, anything else as it was written.
 pub fn plain(raw: &str) -> String {
     serde_json::from_str(raw).unwrap_or_else(|_| raw.to_owned())
-}
-
-impl<'de> Deserialize<'de> for Object {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Fields;
-
-        impl<'de> Visitor<'de> for Fields {
-            type Value = Object;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
-                let mut fields = Vec::new();
-                while let Some(field) = map.next_entry()? {
-                    fields.push(field);
-                }
-                Ok(Object(fields))
-            }
-        }
-
-        deserializer.deserialize_map(Fields)
-    }
 }
 
 #[cfg(test)]

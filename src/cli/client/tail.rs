@@ -10,7 +10,6 @@ use super::{
     table::clean,
     warn,
 };
-use clap::Args;
 use dueq_model::format_instant;
 use std::time::Duration;
 use tokio::{signal, time::sleep};
@@ -18,48 +17,39 @@ use tokio::{signal, time::sleep};
 /// The interval of the requests.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Arguments of `dueq tail`.
-#[derive(Args)]
-pub struct Tail {
-    /// The topic's name; if it does not exist yet, waits for it.
-    topic: String,
+/// Watches the topic until Ctrl-C, which ends it successfully.
+pub async fn run(cx: &mut Context<'_>, topic: &str) -> Result<(), Failure> {
+    tokio::select! {
+        end = watch(cx, topic) => end,
+        pressed = signal::ctrl_c() => Ok(pressed?),
+    }
 }
 
-impl Tail {
-    /// Runs until Ctrl-C, which ends it successfully.
-    pub async fn run(&self, cx: &mut Context<'_>) -> Result<(), Failure> {
-        tokio::select! {
-            end = self.watch(cx, INTERVAL) => end,
-            pressed = signal::ctrl_c() => Ok(pressed?),
-        }
-    }
-
-    /// Polls the topic. Ends with the first refusal, but tolerates an unreachable server once it has answered.
-    async fn watch(&self, cx: &mut Context<'_>, interval: Duration) -> Result<(), Failure> {
-        let path = path(&["topics", &self.topic]);
-        let (mut last, mut answered, mut shown) = (None, false, String::new());
-        loop {
-            let trouble = match cx.client.get(&path).await {
-                Ok(answer) => {
-                    last = Some(print_changes(cx, &answer, last)?);
-                    String::new()
-                }
-                Err(failure) if failure.is_not_found("topic_not_found") => {
-                    last = None;
-                    format!("there is no topic {} yet; waiting for it", clean(&self.topic))
-                }
-                Err(failure) if answered && failure.is_transient() => failure.message(),
-                Err(failure) => return Err(failure),
-            };
-            answered = true;
-            if trouble != shown {
-                if !trouble.is_empty() {
-                    warn(&trouble);
-                }
-                shown = trouble;
+/// Polls the topic. Ends with the first refusal, but tolerates an unreachable server once it has answered.
+async fn watch(cx: &mut Context<'_>, topic: &str) -> Result<(), Failure> {
+    let path = path(&["topics", topic]);
+    let (mut last, mut answered, mut shown) = (None, false, String::new());
+    loop {
+        let trouble = match cx.client.get(&path).await {
+            Ok(answer) => {
+                last = Some(print_changes(cx, &answer, last)?);
+                String::new()
             }
-            sleep(interval).await;
+            Err(failure) if failure.is_not_found("topic_not_found") => {
+                last = None;
+                format!("there is no topic {} yet; waiting for it", clean(topic))
+            }
+            Err(failure) if answered && failure.is_transient() => failure.message(),
+            Err(failure) => return Err(failure),
+        };
+        answered = true;
+        if trouble != shown {
+            if !trouble.is_empty() {
+                warn(&trouble);
+            }
+            shown = trouble;
         }
+        sleep(INTERVAL).await;
     }
 }
 

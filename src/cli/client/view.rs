@@ -3,7 +3,7 @@
 use super::{
     durations::{exact, when},
     object::{Object, plain},
-    table::{clean, columns, cut, fields, list},
+    table::{clean, columns, cut, fields, list, quoted},
 };
 
 /// How many characters of a called URL's answer, or of an error in a list, are shown; `--json` shows all.
@@ -53,7 +53,7 @@ pub fn topics(items: &[Object]) -> String {
     let row = |item: &Object| {
         let mut row = vec![item.text("name")];
         row.extend(numbers(&item.object("counts")));
-        row.push(if item.get("paused") == Some(true) { "paused" } else { "" }.to_owned());
+        row.push(paused(item));
         row
     };
     let mut head = vec!["topic"];
@@ -78,14 +78,81 @@ pub fn topic(object: &Object) -> String {
     format!("{}\n{}\n{config}", fields(about), columns(&STATES, &STATES, vec![counts]))
 }
 
-/// Says whether a topic is paused.
-pub fn paused(topic: &str, after: &Object) -> String {
-    let state = if after.get("paused") == Some(true) { "paused" } else { "not paused" };
-    format!("{} is {state}\n", clean(topic))
+/// Formats a list of schedules.
+pub fn schedules(items: &[Object]) -> String {
+    let row = |schedule: &Object| {
+        let ticks = match schedule.get("every_ms") {
+            Some(every) => format!("every {}", exact(every)),
+            None => format!("{} ({})", schedule.text("cron"), schedule.text("timezone")),
+        };
+        let to = schedule.get("topic").unwrap_or_else(|| schedule.object("callback").text("url"));
+        let next = match schedule.get::<String>("next_at") {
+            Some(next) => when(&next),
+            None if is_paused(schedule) => "paused".to_owned(),
+            None => "never".to_owned(),
+        };
+        vec![schedule.text("name"), ticks, to, next, schedule.text("last_error")]
+    };
+    list("schedules", &["schedule", "ticks", "to", "next", ""], &[], items, row)
+}
+
+/// Formats a schedule and the message that it publishes.
+pub fn schedule(object: &Object) -> String {
+    let about = fields(rows(object, &["message"]));
+    format!("{about}\n{}", fields(rows(&object.object("message"), &[])))
+}
+
+/// Formats a list of the hosts that callbacks go to.
+pub fn hosts(items: &[Object]) -> String {
+    let row = |host: &Object| {
+        let outcomes = numbered(&host.object("outcomes"), |name, count| format!("{count} {name}"));
+        vec![
+            host.text("host"),
+            paused(host),
+            host.number("in_flight").to_string(),
+            host.number("waiting").to_string(),
+            outcomes,
+            host.get("p99_ms").map(exact).unwrap_or_default(),
+            shortened(&clean(&host.text("last_error"))),
+        ]
+    };
+    let head = ["host", "", "in flight", "waiting", "last 5 min", "p99", "last error"];
+    list("hosts", &head, &["in flight", "waiting", "p99"], items, row)
+}
+
+/// Formats why a topic's messages died, and the commands that deal with the most frequent reason.
+pub fn dead(topic: &str, reasons: &Object) -> String {
+    let items = reasons.objects("items");
+    let Some(first) = items.first() else { return "no dead messages\n".to_owned() };
+    let row = |item: &Object| {
+        let reason = item.get("reason").unwrap_or_else(|| "(none given)".to_owned());
+        let at = |name| when(&item.text(name));
+        let count = item.number("count").to_string();
+        vec![count, at("first_at"), at("last_at"), item.text("example_id"), reason]
+    };
+    let head = ["count", "first", "last", "example", "reason"];
+    let table = columns(&head, &["count"], items.iter().map(row).collect());
+    let reason = first.text("reason").replace('\\', "\\\\").replace('"', "\\\"");
+    let (topic, query) = (quoted(topic), quoted(&format!("reason:\"{reason}\"")));
+    format!(
+        "{table}\nlooked at {}, the newest. The first reason:\n\
+         \x20 dueq search {topic} {query} --state dead\n\
+         \x20 dueq redrive {topic} --query {query} --spread 10m --dry-run\n\
+         \x20 dueq purge {topic} --state dead --query {query} --dry-run\n",
+        reasons.number("scanned"),
+    )
+}
+
+fn is_paused(object: &Object) -> bool {
+    object.get("paused") == Some(true)
+}
+
+fn paused(object: &Object) -> String {
+    if is_paused(object) { "paused" } else { "" }.to_owned()
 }
 
 /// Formats the non-zero numbers of an object in one line, each by `write`.
-pub fn numbered(object: &Object, write: impl Fn(&str, i64) -> String) -> String {
+fn numbered(object: &Object, write: impl Fn(&str, i64) -> String) -> String {
     let known = object.iter().map(|(name, _)| (name, object.number(name)));
     let words: Vec<String> =
         known.filter(|(_, count)| *count != 0).map(|(name, count)| write(name, count)).collect();
@@ -97,7 +164,7 @@ fn numbers(counts: &Object) -> impl Iterator<Item = String> {
 }
 
 /// Formats each field of the object except those in `without`, as name and value.
-pub(super) fn rows(object: &Object, without: &[&str]) -> Vec<(String, String)> {
+fn rows(object: &Object, without: &[&str]) -> Vec<(String, String)> {
     let shown = object.iter().filter(|(name, _)| !without.contains(name));
     shown.filter_map(|(name, raw)| row(object, name, raw)).collect()
 }
@@ -162,7 +229,7 @@ fn event(event: &Object) -> Vec<String> {
 }
 
 /// Cuts text that is too long for a line.
-pub fn shortened(text: &str) -> String {
+fn shortened(text: &str) -> String {
     cut(text, SHOWN_CHARS)
 }
 

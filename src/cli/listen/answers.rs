@@ -1,6 +1,6 @@
 //! What the receiver answers: a status for each call in turn, with the same headers and body.
 
-use crate::cli::client::{durations, payload::header};
+use crate::cli::client::{durations, request::pair};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -26,7 +26,7 @@ pub struct AnswerArgs {
     #[arg(long, value_name = "TEXT")]
     body: Option<String>,
     /// Header to answer with, such as retry-after=5, repeatable.
-    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = header)]
+    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = pair)]
     headers: Vec<(String, String)>,
 }
 

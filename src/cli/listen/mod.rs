@@ -18,7 +18,9 @@ use std::{
     net::{Ipv4Addr, SocketAddr},
     path::PathBuf,
     process::ExitCode,
+    sync::Arc,
 };
+use tokio_util::sync::CancellationToken;
 
 /// Arguments of `dueq listen`.
 #[derive(clap::Args)]
@@ -77,8 +79,9 @@ async fn receive(args: Args) -> Result<(), String> {
         _ => format!("cannot listen on {address}: {error}"),
     })?;
     let stop = signals::stop().map_err(|error| error.to_string())?;
-    let receiver = Receiver::new(secrets, answers);
-    receiver.say(&format!("listening on http://{bound}, {}; Ctrl-C stops\n", receiver.checks()));
+    let checks = secrets.about();
+    let receiver = Arc::new(Receiver { secrets, answers, stopping: CancellationToken::new() });
+    receiver.say(&format!("listening on http://{bound}, {checks}; Ctrl-C stops\n"));
     server::serve(listener, receiver, stop).await;
     Ok(())
 }

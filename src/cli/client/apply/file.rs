@@ -5,7 +5,7 @@ use super::super::failure::Failure;
 use dueq_http::as_code;
 use saphyr::{LoadableYamlNode as _, MarkedYaml, Scalar, YamlData};
 use serde_json::{Map, Number, Value};
-use std::{collections::HashMap, fmt, fs, io::Read as _, path::Path};
+use std::{collections::HashMap, fs, io::Read as _, path::Path};
 
 /// Bytes of a file at most.
 const MAX_BYTES: u64 = 16 << 20;
@@ -69,24 +69,8 @@ impl Item {
     }
 }
 
-/// Something that is wrong in a line.
-#[derive(Debug, PartialEq, Eq)]
-struct Wrong {
-    line: usize,
-    reason: String,
-}
-
-impl From<Wrong> for Vec<Wrong> {
-    fn from(wrong: Wrong) -> Self {
-        vec![wrong]
-    }
-}
-
-impl fmt::Display for Wrong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.reason)
-    }
-}
+/// A line, and what is wrong with it.
+type Wrong = (usize, String);
 
 /// Reads the file, topics first. `now`: for what depends on the time, ms.
 pub fn read(path: &Path, now: i64) -> Result<Vec<Item>, Failure> {
@@ -101,13 +85,13 @@ pub fn read(path: &Path, now: i64) -> Result<Vec<Item>, Failure> {
         return Err(Failure::Usage(format!("{} is larger than 16 MiB", path.display())));
     }
     parse(&text, now).map_err(|wrongs| {
-        let lines: Vec<_> = wrongs.iter().map(ToString::to_string).collect();
-        Failure::Usage(format!("{}: {}", path.display(), lines.join("; ")))
+        let lines = wrongs.iter().map(|(line, reason)| format!("line {line}: {reason}"));
+        Failure::Usage(format!("{}: {}", path.display(), lines.collect::<Vec<_>>().join("; ")))
     })
 }
 
 fn parse(text: &str, now: i64) -> Result<Vec<Item>, Vec<Wrong>> {
-    let wrong = |line, reason: &str| vec![Wrong { line, reason: reason.to_owned() }];
+    let wrong = |line, reason: &str| vec![(line, reason.to_owned())];
     let indent = |line: &str| line.bytes().take_while(|byte| b" \t-?:".contains(byte)).count();
     if let Some(at) = text.lines().position(|line| indent(line) > MAX_INDENT) {
         return Err(wrong(at + 1, "it is nested too deeply"));
@@ -126,13 +110,13 @@ fn parse(text: &str, now: i64) -> Result<Vec<Item>, Vec<Wrong>> {
     };
     let (mut items, mut wrongs) = (Vec::new(), Vec::new());
     for (key, node) in parts {
-        let (part, line) = named(key)?;
+        let (part, line) = named(key).map_err(|wrong| vec![wrong])?;
         let kind = match &*part {
             "topics" => Kind::Topic,
             "schedules" => Kind::Schedule,
             other => {
                 let reason = format!("{other} is unknown: there are topics and schedules");
-                wrongs.push(Wrong { line, reason });
+                wrongs.push((line, reason));
                 continue;
             }
         };
@@ -146,11 +130,11 @@ fn parse(text: &str, now: i64) -> Result<Vec<Item>, Vec<Wrong>> {
                 }
             }
             YamlData::Value(Scalar::Null) => {}
-            _ => wrongs.push(Wrong { line, reason: format!("{part} must be names with fields") }),
+            _ => wrongs.push((line, format!("{part} must be names with fields"))),
         }
     }
     items.sort_by_key(|item: &Item| item.kind == Kind::Schedule);
-    wrongs.sort_by_key(|wrong| wrong.line);
+    wrongs.sort_by_key(|(line, _)| *line);
     if wrongs.is_empty() { Ok(items) } else { Err(wrongs) }
 }
 
@@ -160,9 +144,9 @@ fn item(
     node: &MarkedYaml<'_>,
     now: i64,
 ) -> Result<Item, Vec<Wrong>> {
-    let (name, line) = named(key)?;
+    let (name, line) = named(key).map_err(|wrong| vec![wrong])?;
     let mut lines = Lines::new();
-    let body = match json(node, "", MAX_DEPTH, &mut lines)? {
+    let body = match json(node, "", MAX_DEPTH, &mut lines).map_err(|wrong| vec![wrong])? {
         Value::Null => Value::Object(Map::new()),
         body => body,
     };
@@ -171,19 +155,17 @@ fn item(
         Kind::Topic => as_code::topic(&name, text),
         Kind::Schedule => as_code::schedule(&name, text, now),
     };
-    let told = |(field, reason): (String, String)| {
-        let place = match &*field {
-            "" | "(body)" => format!("{}.{name}", kind.list()),
-            field => format!("{}.{name}.{field}", kind.list()),
+    let wrong = |(field, reason): (String, String)| {
+        let line = line_of(&lines, &field).unwrap_or(line);
+        let inner = match &*field {
+            "" | "(body)" => String::new(),
+            field => format!(".{field}"),
         };
-        Wrong {
-            line: line_of(&lines, &field).unwrap_or(line),
-            reason: format!("{place}: {reason}"),
-        }
+        (line, format!("{}.{name}{inner}: {reason}", kind.list()))
     };
     match shown {
         Ok(shown) => Ok(Item { kind, name, body, shown }),
-        Err(fields) => Err(fields.into_iter().map(told).collect()),
+        Err(fields) => Err(fields.into_iter().map(wrong).collect()),
     }
 }
 
@@ -206,7 +188,7 @@ fn named(yaml: &MarkedYaml<'_>) -> Result<(String, usize), Wrong> {
     match json(yaml, "", 1, &mut Lines::new()) {
         Ok(Value::String(name)) => Ok((name, line)),
         Ok(Value::Number(number)) => Ok((number.to_string(), line)),
-        _ => Err(Wrong { line, reason: "a name must be text".to_owned() }),
+        _ => Err((line, "a name must be text".to_owned())),
     }
 }
 
@@ -217,7 +199,7 @@ fn json(
     depth: usize,
     lines: &mut Lines,
 ) -> Result<Value, Wrong> {
-    let wrong = |reason: &str| Wrong { line: yaml.span.start.line(), reason: reason.to_owned() };
+    let wrong = |reason: &str| (yaml.span.start.line(), reason.to_owned());
     let depth = depth.checked_sub(1).ok_or_else(|| wrong("it is nested too deeply"))?;
     Ok(match &yaml.data {
         YamlData::Value(Scalar::Null) => Value::Null,
@@ -307,9 +289,10 @@ schedules:
             (format!("a:\n{}a", "- ".repeat(100_000)), "line 2: it is nested too deeply"),
         ] {
             let wrongs = parse(&text, 0).unwrap_err();
-            assert!(wrongs[0].to_string().starts_with(told), "{wrongs:?}, not {told}");
+            let first = format!("line {}: {}", wrongs[0].0, wrongs[0].1);
+            assert!(first.starts_with(told), "{wrongs:?}, not {told}");
         }
         let both = parse("topics:\n  a: {x: 1}\n  b:\n    y: 1\n", 0).unwrap_err();
-        assert_eq!(both.iter().map(|wrong| wrong.line).collect::<Vec<_>>(), [2, 4]);
+        assert_eq!(both.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [2, 4]);
     }
 }

@@ -11,26 +11,20 @@ use super::{
     failure::Failure,
     table::clean,
 };
-use clap::Args;
 use diff::{Kept, changes};
 use dueq_http::as_code;
 use file::{Item, Kind};
 use serde_json::Value;
 use std::{collections::BTreeSet, fmt::Write as _, path::PathBuf};
 
-/// Arguments of `dueq apply`.
-#[derive(Args)]
+/// What `dueq apply` is to do.
 pub struct Apply {
-    /// File in YAML (or JSON) with topics and schedules, each with the fields that a PUT of it takes; `-` reads standard
-    /// input.
-    #[arg(long, short, value_name = "FILE")]
-    file: PathBuf,
+    /// The file; `-` reads standard input.
+    pub file: PathBuf,
     /// Delete the topics and schedules that the file does not name. Topics with messages stay.
-    #[arg(long)]
-    prune: bool,
-    /// Show what would change, and change nothing.
-    #[arg(long)]
-    dry_run: bool,
+    pub prune: bool,
+    /// Show the changes, and make none.
+    pub dry_run: bool,
 }
 
 /// What came of all of it.
@@ -82,9 +76,7 @@ impl Apply {
             many => Err(Failure::Incomplete(format!("{many} were not deleted"))),
         }
     }
-}
 
-impl Apply {
     async fn put(&self, cx: &mut Context<'_>, item: &Item, done: &mut Done) -> Result<(), Failure> {
         let place = path(&[&item.kind.list(), &item.name]);
         let present = match cx.client.get(&place).await {
@@ -115,7 +107,8 @@ impl Apply {
         let sign = if present.is_some() { '~' } else { '+' };
         tell(cx, sign, item.kind, &item.name, &lines)?;
         if !self.dry_run {
-            cx.client.put(&place, &item.body, revision).await?;
+            let body = Some(item.body.to_string());
+            cx.client.send("PUT", &place, body, revision, 0).await?;
         }
         *(if present.is_some() { &mut done.changed } else { &mut done.created }) += 1;
         Ok(())
@@ -141,7 +134,7 @@ impl Apply {
                 true => holds_messages(cx.client, kind, &place)
                     .await?
                     .then(|| "it holds messages".to_owned()),
-                false => match cx.client.delete(&place).await {
+                false => match cx.client.send("DELETE", &place, None, None, 0).await {
                     Ok(_) => None,
                     // A topic with messages stays, and the others are gone all the same.
                     Err(failure) if matches!(&failure, Failure::Refused(it) if it.status == 409) => {

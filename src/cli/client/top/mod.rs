@@ -6,7 +6,6 @@ mod screen;
 mod view;
 
 use super::{context::Context, failure::Failure};
-use clap::Args;
 use poll::Poll;
 use screen::Screen;
 use std::{cell::RefCell, env, time::Duration};
@@ -20,40 +19,21 @@ use view::{Key, View};
 /// The interval of the refreshes, at least.
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// Arguments of `dueq top`.
-#[derive(Args)]
-#[command(
-    after_help = "Keys: q quits, p stops and goes on, s or left and right choose the order, up, down, page up and page \
-    down scroll."
-)]
-pub struct Top {
-    /// Only topics whose names start with this.
-    #[arg(long, value_name = "TEXT")]
-    prefix: Option<String>,
-    /// Print one table and end, as where standard output is no terminal.
-    #[arg(long)]
-    once: bool,
-}
-
-impl Top {
-    pub async fn run(&self, cx: &mut Context<'_>) -> Result<(), Failure> {
-        let filter: Vec<_> = self.prefix.iter().map(|prefix| ("prefix", &**prefix)).collect();
-        if cx.json {
-            return cx.list("/topics", &filter, |_| String::new()).await;
-        }
-        let mut poll = Poll::new(cx.client, &filter);
-        let mut view = View::default();
-        // The first answer decides whether there is anything to show, and what is wrong is told on a screen that stays.
-        view.rows = poll.next(&[]).await?;
-        if self.once || !cx.is_terminal || env::var_os("TERM").is_some_and(|term| term == "dumb") {
-            return cx.say(&view.table());
-        }
-        let view = RefCell::new(view);
-        let (news, heard) = mpsc::unbounded_channel();
-        tokio::select! {
-            () = watch(poll, &view, &news) => Ok(()),
-            end = show(cx, &view, heard) => end,
-        }
+/// Watches the topics whose names start with the prefix. `once`: prints one table and ends.
+pub async fn run(cx: &mut Context<'_>, prefix: Option<&str>, once: bool) -> Result<(), Failure> {
+    let filter: Vec<_> = prefix.iter().map(|prefix| ("prefix", *prefix)).collect();
+    let mut poll = Poll::new(cx.client, &filter);
+    let mut view = View::default();
+    // The first answer decides whether there is anything to show, and an error is shown on a screen that stays.
+    view.rows = poll.next(&[]).await?;
+    if once || !cx.is_terminal || env::var_os("TERM").is_some_and(|term| term == "dumb") {
+        return cx.say(&view.table());
+    }
+    let view = RefCell::new(view);
+    let (news, heard) = mpsc::unbounded_channel();
+    tokio::select! {
+        () = watch(poll, &view, &news) => Ok(()),
+        end = show(cx, &view, heard) => end,
     }
 }
 
@@ -97,7 +77,7 @@ async fn show(
     let mut screen = Screen::open(cx.writer)?;
     loop {
         let size = screen.size();
-        screen.draw(&view.borrow_mut().frame(cx.client.server(), size))?;
+        screen.draw(&view.borrow_mut().frame(&cx.client.server, size))?;
         tokio::select! {
             Some(bytes) = screen.keys.recv() => {
                 for key in Key::all(&bytes) {

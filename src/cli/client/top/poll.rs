@@ -1,5 +1,5 @@
-//! What `dueq top` asks: the list of topics, and the history of some of them. A thousand topics are one request and a few
-//! dozen more: those on the screen come first, then those whose counts have changed, then the others in turn.
+//! The requests of `dueq top`: the list of topics, and the history of some of them. A thousand topics are one request and a
+//! few dozen more.
 
 use super::super::{
     api::{Client, PAGE, path},
@@ -24,11 +24,8 @@ const STEP_MS: Millis = 10_000;
 pub struct Row {
     pub name: String,
     pub is_paused: bool,
-    pub ready: i64,
-    /// With those that are blocked.
-    pub delayed: i64,
-    pub leased: i64,
-    pub dead: i64,
+    /// Ready, delayed or blocked, leased, and dead messages.
+    pub counts: [i64; 4],
     /// What its history says, where it was asked for.
     pub recent: Option<Recent>,
 }
@@ -48,17 +45,14 @@ impl Row {
         Self {
             name: topic.text("name"),
             is_paused: topic.get("paused") == Some(true),
-            ready: counts.number("ready"),
-            delayed: counts.number("delayed") + counts.number("blocked"),
-            leased: counts.number("leased"),
-            dead: counts.number("dead"),
+            counts: [
+                counts.number("ready"),
+                counts.number("delayed") + counts.number("blocked"),
+                counts.number("leased"),
+                counts.number("dead"),
+            ],
             recent: None,
         }
-    }
-
-    /// What changes while something happens.
-    pub fn counts(&self) -> [i64; 4] {
-        [self.ready, self.delayed, self.leased, self.dead]
     }
 }
 
@@ -130,27 +124,19 @@ impl<'a> Poll<'a> {
         Ok(rows)
     }
 
-    /// The topics whose history is asked for now.
+    /// The topics whose history is asked for now: those on the screen, those whose counts have changed, and others in turn.
     fn choose(&mut self, rows: &[Row], visible: &[String]) -> Vec<String> {
-        let names: HashSet<&str> = rows.iter().map(|row| &*row.name).collect();
-        let visible = visible.iter().map(|name| &**name).filter(|name| names.contains(name));
-        let has_changed = |row: &&Row| match self.known.get(&row.name) {
-            Some(before) => before.counts() != row.counts(),
-            None => row.counts() != [0; 4],
+        let visible = visible.iter().filter_map(|name| rows.iter().find(|row| row.name == *name));
+        let has_changed = |row: &&Row| {
+            let before = self.known.get(&row.name).map_or([0; 4], |before| before.counts);
+            row.counts != before
         };
-        let changed = rows.iter().filter(has_changed).map(|row| &*row.name);
         let start = self.turn.min(rows.len());
-        let others = rows[start..].iter().chain(&rows[..start]).map(|row| &*row.name);
-        let mut chosen = Vec::new();
+        let others = rows[start..].iter().chain(&rows[..start]);
+        let wanted = visible.chain(rows.iter().filter(has_changed)).chain(others);
         let mut seen = HashSet::new();
-        for name in visible.chain(changed).chain(others) {
-            if chosen.len() == HISTORIES {
-                break;
-            }
-            if seen.insert(name) {
-                chosen.push(name.to_owned());
-            }
-        }
+        let chosen = wanted.map(|row| &row.name).filter(|name| seen.insert(*name)).take(HISTORIES);
+        let chosen: Vec<String> = chosen.cloned().collect();
         let last = chosen.last().and_then(|last| rows.iter().position(|row| row.name == *last));
         self.turn = (last.unwrap_or_default() + 1) % rows.len().max(1);
         chosen

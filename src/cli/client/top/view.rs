@@ -101,10 +101,10 @@ impl Column {
 }
 
 const COLUMNS: [Column; 8] = [
-    Column { name: "ready", size: |row| Some(row.ready as f64), write: whole },
-    Column { name: "delayed", size: |row| Some(row.delayed as f64), write: whole },
-    Column { name: "leased", size: |row| Some(row.leased as f64), write: whole },
-    Column { name: "dead", size: |row| Some(row.dead as f64), write: whole },
+    Column { name: "ready", size: |row| Some(row.counts[0] as f64), write: whole },
+    Column { name: "delayed", size: |row| Some(row.counts[1] as f64), write: whole },
+    Column { name: "leased", size: |row| Some(row.counts[2] as f64), write: whole },
+    Column { name: "dead", size: |row| Some(row.counts[3] as f64), write: whole },
     Column { name: "published/s", size: |row| Some(row.recent?.published_per_s), write: rate },
     Column { name: "acked/s", size: |row| Some(row.recent?.acked_per_s), write: rate },
     Column { name: "oldest", size: |row| Some(row.recent?.oldest_ms? as f64), write: time },
@@ -143,7 +143,8 @@ impl View {
             1 => 0.0,
             at => (COLUMNS[at - 2].size)(row).unwrap_or(-1.0),
         };
-        let activity = |row: &Row| Reverse(if order == 0 { row.ready + row.leased } else { 0 });
+        let activity =
+            |row: &Row| Reverse(if order == 0 { row.counts[0] + row.counts[2] } else { 0 });
         self.rows.sort_by(|a, b| {
             let names = || a.name.cmp(&b.name);
             by(b).total_cmp(&by(a)).then(activity(a).cmp(&activity(b))).then_with(names)
@@ -176,15 +177,15 @@ impl View {
         self.first = self.first.min(self.rows.len().saturating_sub(self.room));
         let table = self.table();
         let mut table = table.lines();
-        let sum = |of: fn(&Row) -> i64| self.rows.iter().map(of).sum::<i64>();
+        let sum = |at: usize| self.rows.iter().map(|row| row.counts[at]).sum::<i64>();
         let about = format!(
             "dueq top  {server}  {} topic{}, {} ready, {} delayed, {} leased, {} dead  by {}{}",
             self.rows.len(),
             if self.rows.len() == 1 { "" } else { "s" },
-            sum(|row| row.ready),
-            sum(|row| row.delayed),
-            sum(|row| row.leased),
-            sum(|row| row.dead),
+            sum(0),
+            sum(1),
+            sum(2),
+            sum(3),
             self.order_name(),
             if self.is_stopped { "  (stopped)" } else { "" },
         );
@@ -234,7 +235,7 @@ mod tests {
     fn view() -> View {
         let row = |name: &str, ready, published_per_s| Row {
             name: name.to_owned(),
-            ready,
+            counts: [ready, 0, 0, 0],
             recent: Some(Recent { published_per_s, ..Recent::default() }),
             ..Row::default()
         };
