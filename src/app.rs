@@ -1,15 +1,10 @@
 //! Runs the service: starts every component from a configuration, and stops them in order.
 
-mod address;
-mod run_error;
 mod secrets;
 mod systemd;
 
-pub use run_error::RunError;
-
 use crate::{config::Config, embedded::EmbeddedRedis};
-use address::announce;
-use dueq_base::{metrics::Metrics, reload::Watched, traces::Traces};
+use dueq_base::{files::write_atomically, metrics::Metrics, reload::Watched, traces::Traces};
 use dueq_http::{
     self as http, Budget, Handshakes, TrustedProxies,
     access::Access,
@@ -25,6 +20,7 @@ use dueq_store::{RedisArgs, Store, StoreOptions};
 use rustix::process::{Resource, getrlimit};
 use secrets::{SHARED_SIGNING, listener_tls, signing_secrets};
 use std::{
+    error::Error,
     future::{Future, pending},
     net::SocketAddr,
     sync::Arc,
@@ -38,6 +34,9 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+/// Why the service does not run, in one line.
+type RunError = Box<dyn Error + Send + Sync>;
+
 /// The time for the last spans, even if the requests have used all of the drain time.
 const MIN_FLUSH: Duration = Duration::from_millis(500);
 
@@ -49,7 +48,7 @@ const MIN_FLUSH: Duration = Duration::from_millis(500);
 ///
 /// `announced` is told the bound address once requests are accepted.
 ///
-/// Errors: [`RunError`] if the service could not start, or had to stop because it cannot read the data any more.
+/// Errors: the reason, in one line, if the service could not start, or had to stop because it cannot read the data any more.
 pub async fn run(
     config: Config,
     threads: &[Handle],
@@ -58,20 +57,21 @@ pub async fn run(
 ) -> Result<(), RunError> {
     let metrics = Arc::new(Metrics::new());
     let access = Access::new(&config.http, &metrics)?;
-    let zones = Zones::open(config.store.tzdata_dir.as_deref()).map_err(RunError::Tzdata)?;
+    let zones = Zones::open(config.store.tzdata_dir.as_deref()).map_err(|error| format!("--tzdata-dir: {error}"))?;
     let signing_file = config.callbacks.signing_secret_file.clone();
     let signing_file = Watched::new("signing secrets", signing_file.into_iter().collect());
     let (signing, secrets) = watch::channel(signing_secrets(&config)?);
     let tls_files = [&config.http.tls_cert, &config.http.tls_key, &config.http.tls_client_ca];
     let tls_files = tls_files.into_iter().flatten().cloned().collect();
     let tls_files = Watched::new("certificates of the listener", tls_files);
-    let (certificates, tls) = watch::channel(listener_tls(&config, &metrics.certificates)?);
+    let tls = listener_tls(&config, &metrics.certificates);
+    let (certificates, tls) = watch::channel(tls.map_err(|error| format!("HTTPS: {error}"))?);
     let (threads, handshakes) =
         threads.split_at(threads.len() - usize::from(tls.borrow().is_some()));
     let redis_files =
         Watched::new("password and certificates for Redis", config.store.redis.files());
     let listener = server::listen(config.http.listen)
-        .map_err(|error| RunError::Listen(config.http.listen, error))?;
+        .map_err(|error| format!("cannot listen on {}: {error}", config.http.listen))?;
     let (redis, mut embedded) = match config.store.redis.are_given() {
         true => (RedisArgs { insecure: config.http.insecure, ..config.store.redis.clone() }, None),
         false => {
@@ -117,7 +117,8 @@ pub async fn run(
     };
     let served = serve(start, threads, &mut reloads, announced, shutdown).await;
     match embedded {
-        Some(_) if lost => return Err(RunError::Lost),
+        // A defect. A restart of dueq recovers.
+        Some(_) if lost => return Err("the supervisor of the embedded Redis has ended".into()),
         Some(redis) => redis.stop().await,
         None => {}
     }
@@ -322,6 +323,18 @@ async fn serve(
     store.stop().await;
     tracing::info!("stopped");
     outdated.map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// Logs the bound address, writes it to the address file, and returns it.
+fn announce(config: &Config, listener: &TcpListener) -> Result<SocketAddr, RunError> {
+    let bound = listener.local_addr()?;
+    let scheme = if config.http.tls_cert.is_some() { "https" } else { "http" };
+    tracing::info!("serving {scheme}://{bound}");
+    if let Some(path) = &config.addr_file {
+        let failed = |error| format!("cannot write the address to {}: {error}", path.display());
+        write_atomically(path, &bound.to_string()).map_err(failed)?;
+    }
+    Ok(bound)
 }
 
 /// The maximum number of client connections.

@@ -7,8 +7,7 @@ use dueq_base::{
     metrics::Certificates,
     tls::{self, TlsError},
 };
-use dueq_model::Secret;
-use dueq_model::{MAX_SECRETS, SigningSecret};
+use dueq_model::{MAX_SECRETS, Secret, SigningSecret};
 use rustls::ServerConfig;
 use std::{fmt::Display, sync::Arc};
 
@@ -18,8 +17,7 @@ pub const SHARED_SIGNING: &str = "--shared-signing: one secret signs the calls o
 
 /// The secrets that sign callbacks. Errors: too many secrets, or an invalid one; the message does not quote it.
 pub fn signing_secrets(config: &Config) -> Result<Arc<[SigningSecret]>, RunError> {
-    let wrong =
-        |place: &str, reason: &dyn Display| RunError::SigningSecret(format!("{place}: {reason}"));
+    let wrong = |place: &str, reason: &dyn Display| RunError::from(format!("{place}: {reason}"));
     let parse = |place: &str, given: &mut dyn Iterator<Item = &str>| {
         let parsed: Result<Arc<[SigningSecret]>, _> = given.map(SigningSecret::parse).collect();
         match parsed.map_err(|error| wrong(place, &error))? {
@@ -35,13 +33,17 @@ pub fn signing_secrets(config: &Config) -> Result<Arc<[SigningSecret]>, RunError
             &mut config.callbacks.signing_secrets.iter().map(Secret::reveal),
         );
     };
-    files::secret_text(path, |text| {
+    let read = files::secret_text(path, |text| {
         let lines = text.lines().map(str::trim);
         let mut lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#')).peekable();
         match lines.peek() {
             None => Err(FileError::Empty(path.clone()).into()),
             Some(_) => parse(&path.display().to_string(), &mut lines),
         }
+    });
+    read.map_err(|error: RunError| match error.is::<FileError>() {
+        true => wrong("--signing-secret-file", &error),
+        false => error,
     })
 }
 

@@ -91,7 +91,7 @@ impl DataArgs {
                 match EmbeddedRedis::start(options).await {
                     Ok(redis) => (RedisArgs::at(redis.url()), Some(redis)),
                     // It is being served: its Redis takes us, too.
-                    Err(StartError::Locked { .. }) if attach => {
+                    Err(StartError::Locked(_)) if attach => {
                         (RedisArgs::at(embedded::url_in(&dir)?), None)
                     }
                     Err(error) => return Err(error.into()),

@@ -1,6 +1,6 @@
 //! The data directory: made, locked, tidied of what a crash left, and where in it (or beside it) the socket goes.
 
-use super::StartError;
+use super::{StartError, process};
 use dueq_base::files::random_name;
 use rustix::process::geteuid;
 use std::{
@@ -30,7 +30,7 @@ pub(super) struct DataDir {
 impl DataDir {
     /// Makes the directory where it is missing, and locks it.
     pub(super) fn open(dir: &Path) -> Result<Self, StartError> {
-        let unwritable = |source| StartError::Unwritable { dir: dir.to_owned(), source };
+        let unwritable = |error| StartError::unwritable(dir, &error);
         let path = DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -51,7 +51,10 @@ impl DataDir {
                 let mut holder = String::new();
                 let read = lock.read_to_string(&mut holder);
                 let holder = read.ok().and_then(|_| holder.trim().parse().ok());
-                return Err(StartError::Locked { dir: path, holder });
+                let (dir, holder) = (path.display(), process(holder));
+                return Err(StartError::Locked(format!(
+                    "the data directory {dir} is in use by another dueq{holder}; stop that one, or name another with --data-dir DIR"
+                )));
             }
             Err(TryLockError::Error(source)) => return Err(unwritable(source)),
         }
@@ -150,7 +153,12 @@ fn close_to_others(path: &Path) -> io::Result<Result<(), StartError>> {
     let dir = File::open(path)?;
     let found = dir.metadata()?;
     let mode = found.mode() & 0o7777;
-    let open = |reason| Ok(Err(StartError::Open { dir: path.to_owned(), mode, reason }));
+    let open = |reason| {
+        let dir = path.display();
+        Ok(Err(StartError::Other(format!(
+            "the data directory {dir} is open to others ({mode:04o}) and {reason}: give it to the user that dueq runs as, with mode 0700, or name another with --data-dir DIR"
+        ))))
+    };
     if mode & 0o077 == 0 {
         return Ok(Ok(()));
     }
@@ -201,10 +209,8 @@ mod tests {
         let held = DataDir::open(&dir).unwrap();
         assert_eq!(dir.metadata().unwrap().permissions().mode() & 0o777, 0o700);
         let error = DataDir::open(&dir).unwrap_err();
-        assert!(
-            matches!(error, StartError::Locked { holder: Some(pid), .. } if pid == std::process::id()),
-            "{error}"
-        );
+        let by = format!("in use by another dueq (process {});", std::process::id());
+        assert!(matches!(&error, StartError::Locked(text) if text.contains(&by)), "{error}");
         drop(held);
         DataDir::open(&dir).unwrap();
     }

@@ -35,86 +35,34 @@ pub enum Fsync {
     Always,
 }
 
-/// Why the embedded Redis did not start. Each is one line that says what to do.
+/// Why the embedded Redis did not start: one line that says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// There is no server to run.
-    #[error(
-        "no redis-server or valkey-server on PATH: install one (`apt install redis-server`), name one with --redis-bin PATH, or use a running Redis with --redis-url URL"
-    )]
-    NotFound,
-    /// The program that `--redis-bin` names, or that was found, is no server that can be run.
-    #[error("{} cannot be used as the embedded Redis: {reason}; name another with --redis-bin PATH", .program.display())]
-    BadProgram {
-        /// The program.
-        program: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The server is older than what the scripts need.
-    #[error(
-        "{} is Redis {version}, dueq needs 6.2 or newer (or any Valkey): install a newer one, name one with --redis-bin PATH, or use a running Redis with --redis-url URL",
-        .program.display()
-    )]
-    TooOld {
-        /// The program.
-        program: PathBuf,
-        /// Its version.
-        version: String,
-    },
-    /// The data directory cannot be made or written to.
-    #[error("cannot write to the data directory {}: {source}; make it writable, or name another with --data-dir DIR", .dir.display())]
-    Unwritable {
-        /// The directory.
-        dir: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// Others could read what is in the data directory, and it is not this user's to be closed.
-    #[error(
-        "the data directory {} is open to others ({mode:04o}) and {reason}: give it to the user that dueq runs as, with mode 0700, or name another with --data-dir DIR",
-        .dir.display()
-    )]
-    Open {
-        /// The directory.
-        dir: PathBuf,
-        /// Its mode.
-        mode: u32,
-        /// Why dueq does not close it.
-        reason: &'static str,
-    },
     /// Another dueq works in the data directory.
-    #[error("the data directory {} is in use by another dueq{}; stop that one, or name another with --data-dir DIR", .dir.display(), process(.holder))]
-    Locked {
-        /// The directory.
-        dir: PathBuf,
-        /// The other's process id, where it can be told.
-        holder: Option<u32>,
-    },
-    /// Something that dueq did not start listens on the socket.
-    #[error("a program that dueq did not start{} listens on {}; stop it, or name another directory with --data-dir DIR", process(.pid), .socket.display())]
-    Occupied {
-        /// The socket.
-        socket: PathBuf,
-        /// The program's process id, where it can be told.
-        pid: Option<u32>,
-    },
-    /// The server ended before it answered.
-    #[error("the embedded Redis ended at its start ({status}): {line}; its log is {}", .log.display())]
-    Ended {
-        /// Its exit status.
-        status: String,
-        /// The last line that it logged.
-        line: String,
-        /// Where the whole log is.
-        log: PathBuf,
-    },
-    /// The system did not let dueq start anything.
-    #[error("the embedded Redis could not be started: {0}")]
-    Spawn(#[from] io::Error),
+    #[error("{0}")]
+    Locked(String),
+    /// Any other reason.
+    #[error("{0}")]
+    Other(String),
 }
 
-fn process(pid: &Option<u32>) -> String {
+impl StartError {
+    /// The data directory cannot be made or written to.
+    fn unwritable(dir: &Path, source: &io::Error) -> Self {
+        let dir = dir.display();
+        Self::Other(format!(
+            "cannot write to the data directory {dir}: {source}; make it writable, or name another with --data-dir DIR"
+        ))
+    }
+}
+
+impl From<io::Error> for StartError {
+    fn from(error: io::Error) -> Self {
+        Self::Other(format!("the embedded Redis could not be started: {error}"))
+    }
+}
+
+fn process(pid: Option<u32>) -> String {
     pid.map_or_else(String::new, |pid| format!(" (process {pid})"))
 }
 
@@ -205,19 +153,5 @@ mod tests {
             url_of(Path::new("/srv/dueq-data/redis.sock")),
             "redis+unix:///srv/dueq-data/redis.sock"
         );
-    }
-
-    #[test]
-    fn every_error_is_one_line() {
-        let locked = StartError::Locked { dir: "/d".into(), holder: Some(7) };
-        assert_eq!(
-            locked.to_string(),
-            "the data directory /d is in use by another dueq (process 7); stop that one, or name another with --data-dir DIR"
-        );
-        for error in
-            [StartError::NotFound, locked, StartError::Occupied { socket: "/s".into(), pid: None }]
-        {
-            assert_eq!(error.to_string().lines().count(), 1);
-        }
     }
 }

@@ -4,10 +4,14 @@
 use super::StartError;
 use std::{
     env,
+    fmt::Display,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::Command,
 };
+
+const NOT_FOUND: &str = "no redis-server or valkey-server on PATH: install one (`apt install redis-server`), name one with \
+    --redis-bin PATH, or use a running Redis with --redis-url URL";
 
 /// A server program that dueq can work with.
 #[derive(Debug)]
@@ -63,14 +67,11 @@ impl Program {
     /// The program `named`, or the first server on `PATH`.
     pub(super) fn find(named: Option<&Path>) -> Result<Self, StartError> {
         let path = match named {
-            Some(name) => on_path(name).ok_or_else(|| StartError::BadProgram {
-                program: name.to_owned(),
-                reason: "there is no such program".to_owned(),
-            })?,
+            Some(name) => on_path(name).ok_or_else(|| bad(name, &"there is no such program"))?,
             None => ["redis-server", "valkey-server"]
                 .iter()
                 .find_map(|name| on_path(Path::new(name)))
-                .ok_or(StartError::NotFound)?,
+                .ok_or_else(|| StartError::Other(NOT_FOUND.to_owned()))?,
         };
         let version = ask(&path)?;
         Ok(Self { path, version })
@@ -90,20 +91,27 @@ fn on_path(name: &Path) -> Option<PathBuf> {
     std::path::absolute(found?).ok()
 }
 
+fn bad(program: &Path, reason: &dyn Display) -> StartError {
+    let program = program.display();
+    StartError::Other(format!(
+        "{program} cannot be used as the embedded Redis: {reason}; name another with --redis-bin PATH"
+    ))
+}
+
 fn ask(program: &Path) -> Result<Version, StartError> {
-    let bad = |reason: String| StartError::BadProgram { program: program.to_owned(), reason };
-    let output =
-        Command::new(program).arg("--version").output().map_err(|error| bad(error.to_string()))?;
+    let asked = Command::new(program).arg("--version").output();
+    let output = asked.map_err(|error| bad(program, &error))?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let version = Version::parse(&text)
-        .ok_or_else(|| bad("`--version` names no Redis or Valkey".to_owned()))?;
+    let none = || bad(program, &"`--version` names no Redis or Valkey");
+    let version = Version::parse(&text).ok_or_else(none)?;
     if version.is_enough() {
-        Ok(version)
-    } else {
-        let version =
-            text.split_whitespace().find_map(|word| word.strip_prefix("v=")).unwrap_or_default();
-        Err(StartError::TooOld { program: program.to_owned(), version: version.to_owned() })
+        return Ok(version);
     }
+    let version = text.split_whitespace().find_map(|word| word.strip_prefix("v="));
+    let (program, version) = (program.display(), version.unwrap_or_default());
+    Err(StartError::Other(format!(
+        "{program} is Redis {version}, dueq needs 6.2 or newer (or any Valkey): install a newer one, name one with --redis-bin PATH, or use a running Redis with --redis-url URL"
+    )))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! One server process: its arguments, how it is spawned, told to end, and known to be ready; and how one that a
 //! killed dueq left behind is recognised and waited for.
 
-use super::{Fsync, StartError, files::DataDir, program::Program};
+use super::{Fsync, StartError, files::DataDir, process, program::Program};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     ffi::OsString,
@@ -151,7 +151,12 @@ pub(super) async fn end_leftover(dir: &DataDir) -> Result<(), StartError> {
         let pid = stream.peer_cred().ok().and_then(|peer| u32::try_from(peer.pid()?).ok());
         match pid {
             Some(pid) if is_ours(pid, dir.path()) => end_process(pid, dir.path()).await,
-            _ => return Err(StartError::Occupied { socket, pid }),
+            _ => {
+                let (process, socket) = (process(pid), socket.display());
+                return Err(StartError::Other(format!(
+                    "a program that dueq did not start{process} listens on {socket}; stop it, or name another directory with --data-dir DIR"
+                )));
+            }
         }
     }
     match dir.written_pid() {

@@ -90,7 +90,7 @@ async fn start(options: EmbeddedArgs) -> Result<(Supervised, Child), StartError>
     let program = Program::find(options.redis_bin.as_deref())?;
     let dir = DataDir::open(&options.data_dir)?;
     server::end_leftover(&dir).await?;
-    let unwritable = |source| StartError::Unwritable { dir: dir.path().to_owned(), source };
+    let unwritable = |error| StartError::unwritable(dir.path(), &error);
     dir.rotate_log().map_err(unwritable)?;
     let socket = dir.fresh_socket().map_err(unwritable)?;
     let maxmemory = options.maxmemory.or_else(memory::share).unwrap_or(0);
@@ -143,6 +143,9 @@ impl Supervised {
 
     fn ended_at_start(&self, status: &str) -> StartError {
         let line = server::last_line(&self.log, self.log_start);
-        StartError::Ended { status: status.to_owned(), line, log: self.log.clone() }
+        let log = self.log.display();
+        StartError::Other(format!(
+            "the embedded Redis ended at its start ({status}): {line}; its log is {log}"
+        ))
     }
 }
