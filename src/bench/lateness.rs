@@ -39,11 +39,11 @@ pub async fn measure(
     };
     let batch = |first: usize| {
         let messages: Vec<_> = (first..first + BATCH).map(|number| message(&due(number))).collect();
-        server.target().json("POST", &path, &format!(r#"{{"messages":[{}]}}"#, messages.join(",")))
+        server.target.request("POST", &path, &format!(r#"{{"messages":[{}]}}"#, messages.join(",")))
     };
     let requests = (0..batches).map(|number| batch(number * BATCH)).collect();
-    let publish = Requests::once(requests, 200, BATCH as u64);
-    let (published, _) = drive(server.address(), vec![publish; 4], Duration::from_secs(60)).await?;
+    let publish = Requests::new(requests, batches, 200, BATCH as u64);
+    let (published, _) = drive(&server.address, vec![publish; 4], Duration::from_secs(60)).await?;
     if let Some(failure) = published.first_failure {
         return Err(format!("publishing ahead: {failure}").into());
     }
@@ -53,7 +53,7 @@ pub async fn measure(
     let left = Arc::new(AtomicUsize::new(batches * BATCH));
     let lease = Lease { wait_ms: 1_000, left: Some(Arc::clone(&left)), ..server.lease(topic, 10) };
     let limit = ahead + window + Duration::from_secs(5);
-    let (consumed, consumers) = drive(server.address(), vec![lease; CONSUMERS], limit).await?;
+    let (consumed, consumers) = drive(&server.address, vec![lease; CONSUMERS], limit).await?;
     let late: Vec<i64> = consumers.into_iter().flat_map(|work| work.late_ms).collect();
     let mut late_ms: Vec<u32> = late.iter().map(|&late| late.max(0) as u32).collect();
     let mut at = |share| load::percentile(&mut late_ms, share);

@@ -206,16 +206,16 @@ impl Bench {
     /// Measures every rate with this number of connections.
     async fn rates(&mut self, connections: usize) -> Fallible<()> {
         if self.wants(Part::Healthz) {
-            let request = self.server.target().request("GET", "/healthz");
-            let works = vec![Requests::repeat(vec![request], 200, 1, None); connections];
+            let request = self.server.target.request("GET", "/healthz", "");
+            let works = vec![Requests::new(vec![request], usize::MAX, 200, 1); connections];
             self.timed("healthz", works).await?;
         }
         if self.wants(Part::Publish) {
             let topic = self.server.topic(&self.args.settings).await?;
             let path = format!("/topics/{topic}/messages");
-            let request = |n| self.server.target().json("POST", &path, &self.message(n));
+            let request = |n| self.server.target.request("POST", &path, &self.message(n));
             let requests = (0..self.args.groups.max(1)).map(request).collect();
-            let works = vec![Requests::repeat(requests, 201, 1, None); connections];
+            let works = vec![Requests::new(requests, usize::MAX, 201, 1); connections];
             self.timed("publish", works).await?;
             self.server.delete(&topic).await?;
         }
@@ -227,7 +227,7 @@ impl Bench {
         }
         if self.wants(Part::Batch) {
             let topic = self.server.topic(&self.args.settings).await?;
-            self.timed("publish by 100", vec![self.batches(&topic, None); connections]).await?;
+            self.timed("publish by 100", vec![self.batches(&topic, usize::MAX); connections]).await?;
             self.server.delete(&topic).await?;
             self.consume("loop: lease 100, ack 100", connections, BATCH).await?;
         }
@@ -241,15 +241,17 @@ impl Bench {
         let works = if self.wants(Part::Lease) {
             self.timed("lease", works).await?
         } else {
-            load::drive(self.server.address(), works, self.limit()).await?.1
+            load::drive(&self.server.address, works, self.limit()).await?.1
         };
         if self.wants(Part::Ack) {
             let ack = |(id, token): (String, String)| {
                 let body = format!(r#"{{"lease_token":"{token}"}}"#);
-                self.server.target().json("POST", &format!("/messages/{id}/ack"), &body)
+                self.server.target.request("POST", &format!("/messages/{id}/ack"), &body)
             };
-            let requests = works.into_iter().flat_map(|lease| lease.held).map(ack).collect();
-            self.timed("ack", vec![Requests::once(requests, 204, 1); connections]).await?;
+            let held = works.into_iter().flat_map(|lease| lease.held);
+            let requests: Vec<_> = held.map(ack).collect();
+            let count = requests.len();
+            self.timed("ack", vec![Requests::new(requests, count, 204, 1); connections]).await?;
         }
         self.server.delete(&topic).await
     }
@@ -268,25 +270,25 @@ impl Bench {
         // No machine takes as many in one second as are filled at most.
         let rate = (requests * batch as f64).min(MAX_FILL as f64);
         let wanted = ((rate * self.args.seconds) as usize).min(MAX_FILL);
-        let works = vec![self.batches(&topic, Some(wanted.div_ceil(BATCH))); 8];
+        let works = vec![self.batches(&topic, wanted.div_ceil(BATCH)); 8];
         let (filled, _) =
-            load::drive(self.server.address(), works, Duration::from_secs(600)).await?;
+            load::drive(&self.server.address, works, Duration::from_secs(600)).await?;
         match filled.first_failure {
             Some(failure) => Err(format!("filling a topic: {failure}").into()),
             None => Ok(topic),
         }
     }
 
-    /// Publish requests of a batch each: `count` of them, or until the time is over.
-    fn batches(&self, topic: &str, count: Option<usize>) -> Requests {
+    /// `count` publish requests of a batch each.
+    fn batches(&self, topic: &str, count: usize) -> Requests {
         let path = format!("/topics/{topic}/messages/batch");
         let request = |first: usize| {
             let messages: Vec<_> = (first..first + BATCH).map(|n| self.message(n)).collect();
             let body = format!(r#"{{"messages":[{}]}}"#, messages.join(","));
-            self.server.target().json("POST", &path, &body)
+            self.server.target.request("POST", &path, &body)
         };
         let requests = (0..self.args.groups.div_ceil(BATCH).max(1)).map(|n| request(n * BATCH));
-        Requests::repeat(requests.collect(), 200, BATCH as u64, count)
+        Requests::new(requests.collect(), count, 200, BATCH as u64)
     }
 
     /// The body of message number `n`.
@@ -301,7 +303,7 @@ impl Bench {
     async fn timed<W: load::Work>(&mut self, operation: &str, works: Vec<W>) -> Fallible<Vec<W>> {
         let connections = works.len();
         let before = self.server.cpu_us().await?;
-        let drive = load::drive(self.server.address(), works, self.limit());
+        let drive = load::drive(&self.server.address, works, self.limit());
         let shown = (!self.args.json && stderr().is_terminal())
             .then(|| format!("{operation} at {connections} connections"));
         let (mut measured, works) = meanwhile(shown, self.limit(), drive).await?;

@@ -44,8 +44,8 @@ const OWN: [&str; 14] = [
 
 /// A server under test.
 pub struct Server {
-    address: Address,
-    target: Target,
+    pub address: Address,
+    pub target: Target,
     redis: Option<RedisProbe>,
     child: Option<Dueq>,
 }
@@ -65,7 +65,7 @@ impl Server {
             None => None,
         };
         let this = Self { target: Target::new(&address.host, key), address, redis, child: None };
-        match this.send("GET", "/readyz").await? {
+        match this.send("GET", "/readyz", "").await? {
             (200, _) => Ok(this),
             (status, body) => {
                 Err(format!("{} is not ready ({status}): {body}", this.address.host).into())
@@ -101,16 +101,6 @@ impl Server {
         }
     }
 
-    /// Where it is.
-    pub fn address(&self) -> &Address {
-        &self.address
-    }
-
-    /// The target of requests to this server.
-    pub fn target(&self) -> &Target {
-        &self.target
-    }
-
     /// A consumer loop on this topic, of `max_messages` per request.
     pub fn lease(&self, topic: &str, max_messages: usize) -> Lease {
         Lease {
@@ -130,8 +120,7 @@ impl Server {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let (now, process) = (chrono::Utc::now().timestamp_millis(), std::process::id());
         let topic = format!("bench-{now}-{process}-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
-        let put = self.target.json("PUT", &format!("/topics/{topic}"), settings);
-        match self.exchange(&put).await? {
+        match self.send("PUT", &format!("/topics/{topic}"), settings).await? {
             (201, _) => Ok(topic),
             (status, body) => Err(format!("making a topic was answered {status}: {body}").into()),
         }
@@ -139,7 +128,7 @@ impl Server {
 
     /// Deletes the topic with its messages, and gives Redis time to free their memory.
     pub async fn delete(&self, topic: &str) -> Fallible<()> {
-        match self.send("DELETE", &format!("/topics/{topic}?force=true")).await? {
+        match self.send("DELETE", &format!("/topics/{topic}?force=true"), "").await? {
             (204 | 404, _) => tokio::time::sleep(Duration::from_millis(300)).await,
             (status, body) => {
                 return Err(format!("deleting a topic was answered {status}: {body}").into());
@@ -158,14 +147,11 @@ impl Server {
     }
 
     /// Sends one request over a connection of its own. Returns status and body.
-    async fn send(&self, method: &str, path: &str) -> Fallible<(u16, String)> {
-        self.exchange(&self.target.request(method, path)).await
-    }
-
-    async fn exchange(&self, request: &[u8]) -> Fallible<(u16, String)> {
+    async fn send(&self, method: &str, path: &str, body: &str) -> Fallible<(u16, String)> {
+        let request = self.target.request(method, path, body);
         let mut connection = self.address.connect().await?;
         // A server by TLS refuses a client's certificate only now.
-        let sent = connection.send(request).await;
+        let sent = connection.send(&request).await;
         let (status, body) = sent.map_err(|error| self.address.told(&error))?;
         Ok((status, String::from_utf8_lossy(body).into_owned()))
     }

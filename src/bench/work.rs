@@ -26,19 +26,13 @@ impl Target {
         Self { headers: format!("host: {address}\r\n{key}") }
     }
 
-    /// A request without a body.
-    pub fn request(&self, method: &str, path: &str) -> Vec<u8> {
-        format!("{method} {path} HTTP/1.1\r\n{}\r\n", self.headers).into_bytes()
-    }
-
-    /// A request with a JSON body.
-    pub fn json(&self, method: &str, path: &str, body: &str) -> Vec<u8> {
-        let Self { headers } = self;
-        let length = body.len();
-        format!(
-            "{method} {path} HTTP/1.1\r\n{headers}content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
-        )
-        .into_bytes()
+    /// A request with a JSON body, which may be empty.
+    pub fn request(&self, method: &str, path: &str, body: &str) -> Vec<u8> {
+        let about = match body.len() {
+            0 => String::new(),
+            length => format!("content-type: application/json\r\ncontent-length: {length}\r\n"),
+        };
+        format!("{method} {path} HTTP/1.1\r\n{}{about}\r\n{body}", self.headers).into_bytes()
     }
 }
 
@@ -63,20 +57,9 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Sends each request once.
-    pub fn once(requests: Vec<Vec<u8>>, status: u16, messages: u64) -> Self {
-        let count = requests.len();
+    /// Sends these requests in turn, `count` in all, as far as the time suffices.
+    pub fn new(requests: Vec<Vec<u8>>, count: usize, status: u16, messages: u64) -> Self {
         Self { requests: Arc::new(requests), sent: Arc::default(), count, status, messages }
-    }
-
-    /// Sends these requests in turn, `count` in all, or until the time is over.
-    pub fn repeat(
-        requests: Vec<Vec<u8>>,
-        status: u16,
-        messages: u64,
-        count: Option<usize>,
-    ) -> Self {
-        Self { count: count.unwrap_or(usize::MAX), ..Self::once(requests, status, messages) }
     }
 }
 
@@ -167,7 +150,7 @@ impl Work for Lease {
             }
         }
         body += "]}";
-        request.extend(self.target.json("POST", &self.path, &body));
+        request.extend(self.target.request("POST", &self.path, &body));
         true
     }
 
