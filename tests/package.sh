@@ -118,7 +118,7 @@ stop
 
 say "purge"
 within apt-get purge --yes -qq dueq > /dev/null
-for path in /var/lib/dueq /etc/dueq /usr/bin/dueq /lib/systemd/system/dueq.service /etc/systemd/system/multi-user.target.wants/dueq.service; do
+for path in /var/lib/dueq /etc/dueq /usr/bin/dueq /usr/bin/dueq-bench /lib/systemd/system/dueq.service /etc/systemd/system/multi-user.target.wants/dueq.service; do
   within test ! -e "$path" || die "a purge leaves $path"
 done
 within getent passwd dueq > /dev/null && die "a purge leaves the user"
