@@ -55,8 +55,9 @@
 //! `app.rs` starts and stops everything in order. `embedded` runs a private Redis where none is given. `loops` holds the
 //! other background work: schedules, dead letters, housekeeping. `store/backend.rs` meets Redis and notes its epoch, one
 //! uninterrupted life of its data; `store/sentinel/mod.rs` finds the primary that Sentinels watch over,
-//! `store/cluster/mod.rs` the primaries of a Cluster, and `store/clock.rs` follows the time of each. `cli` has the subcommands, and `guide` the pages
-//! that the server shows at `/guide`. The keys in Redis are described in `migrations-lua/README.md`.
+//! `store/cluster/mod.rs` the primaries of a Cluster, and `store/clock.rs` follows the time of each. `store/export` writes
+//! and loads dumps, and `store/audit` looks for damage. `cli` has the subcommands: `cli/client/commands.rs` is the table of those
+//! that send a request. `bench` is a program of its own, and `guide` has the pages that the server shows at `/guide`. The keys in Redis are described in `migrations-lua/README.md`.
 //!
 //! The parts are crates of one workspace, each of which names only those before it: `model`, `base` (files, TLS, metrics,
 //! traces), `store`, `longpoll`, `http` and `loops`, and this one, which has the program: its options, `app` and `cli`.

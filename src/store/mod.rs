@@ -5,8 +5,9 @@
 
 mod ack;
 mod args;
+pub mod audit;
 mod backend;
-pub mod batch;
+mod batch;
 mod callback_names;
 mod change;
 mod clock;
@@ -31,7 +32,7 @@ mod holder;
 mod hosts;
 mod ids;
 mod instances;
-pub mod keys;
+mod keys;
 mod layout;
 mod lease;
 mod look;
@@ -45,8 +46,8 @@ mod publish;
 mod publish_special;
 mod push;
 mod redis_args;
-pub mod registry;
-pub mod reply;
+mod registry;
+mod reply;
 mod schedules;
 pub mod scripts;
 mod sentinel;
@@ -55,7 +56,7 @@ mod settle_late;
 mod stale;
 mod stored;
 mod sweeps;
-pub mod topics;
+mod topics;
 mod types;
 mod update;
 mod upgrade;
@@ -127,9 +128,9 @@ impl StoreOptions {
 #[derive(Clone)]
 pub struct Store {
     /// Its connections.
-    pub lanes: Arc<Lanes>,
+    pub(crate) lanes: Arc<Lanes>,
     /// The topics.
-    pub registry: Arc<Registry>,
+    pub(crate) registry: Arc<Registry>,
     /// Topics that this instance wants to be swept; for whoever passes that on.
     hints: Arc<tokio::sync::Mutex<mpsc::UnboundedReceiver<Hint>>>,
     /// Partitions in which this instance has done something; for whoever reports that.

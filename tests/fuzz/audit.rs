@@ -6,7 +6,7 @@ use super::{
 };
 use deadpool_redis::redis::Value;
 use dueq_fuzz::{cases, text};
-use dueq_store::fuzz::{answer, array, bulk, member, num, partition, reply, settings};
+use crate::fuzz::{answer, array, bulk, member, num, partition, reply, settings};
 use proptest::{collection::vec, prelude::*};
 
 fn word() -> impl Strategy<Value = Value> {

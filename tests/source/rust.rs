@@ -4,7 +4,7 @@ use crate::{files, none};
 
 /// Who may name a crate: the files whose path begins so.
 const CRATES: &[(&[&str], &[&str])] = &[
-    (&["redis", "deadpool_redis", "deadpool"], &["src/store", "src/cli/audit"]),
+    (&["redis", "deadpool_redis", "deadpool"], &["src/store"]),
     (&["axum"], &["src/http", "src/cli/listen"]),
 ];
 

@@ -1,20 +1,10 @@
 //! `dueq audit`: reports damage in the data in Redis while the queue works, and repairs it on request.
 
-mod finding;
-#[cfg(test)]
-#[path = "../../../tests/fuzz/audit.rs"]
-mod fuzz;
-mod leftovers;
-mod scripts;
-mod topics;
-mod walk;
-
 use super::{data::DataArgs, fail, progress::Progress};
 use clap::Args as ClapArgs;
-use finding::{Finding, Subject, escaped, quoted};
+use dueq_store::audit::{Audit, Audited, Finding, Subject, escaped, quoted};
 use serde_json::{Value, json};
 use std::{io::Write, process::ExitCode};
-use walk::{Audit, Audited};
 
 /// Arguments of `dueq audit`.
 #[derive(ClapArgs)]
@@ -48,7 +38,8 @@ pub async fn run(args: Args) -> ExitCode {
         let line = if json { as_json(&finding).to_string() } else { line(&finding) };
         bar.suspend(|| print(&line));
     };
-    let audit = Audit { store: &data.store, repair, tell: &mut tell, progress: &mut progress };
+    let mut add = |looked| progress.add(looked);
+    let audit = Audit { store: &data.store, repair, tell: &mut tell, progress: &mut add };
     let audited = audit.run().await;
     drop(progress);
     data.close().await;

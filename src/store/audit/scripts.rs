@@ -1,7 +1,7 @@
 //! The scripts of an audit that work on a partition: a bounded look at a time, so that the queue goes on meanwhile.
 
 use bytes::Bytes;
-use dueq_store::{
+use crate::{
     Partition, TOTALS,
     batch::{Command, Request},
     keys::PartitionKeys,

@@ -1,23 +1,17 @@
-//! The walk of an audit: does what lies in Redis make sense? Every message in exactly one place, with a body; nothing beside the
-//! messages that belongs to none (I8 of the guarantees); totals that agree with what is there (I9); and a registry whose
-//! parts agree.
-//!
-//! It looks while the queue works: each script looks at some hundred members at most and is one instant, so what it says
-//! is wrong was wrong then, and no lock is held and no keyspace scanned. Messages that come and go meanwhile are right at
-//! every instant, and cause no false alarm. A repair mends each message in a script that looks at it once more.
+//! The walk of an audit through a partition: each script looks at some dozen members at most and is one instant.
 
 use super::{
-    super::progress::Progress,
+    Audit,
     finding::{Finding, Subject, became, known},
     scripts::{self, Page, WALKS, Walked},
 };
-use bytes::Bytes;
-use dueq_model::{Body, error::Error};
-use dueq_store::{
-    Partition, PartitionName, Store,
+use crate::{
+    Partition, PartitionName,
     batch::Command,
     reply::{CallError, Fields, bytes},
 };
+use bytes::Bytes;
+use dueq_model::{Body, error::Error};
 use std::collections::{HashMap, HashSet};
 
 /// Members of one look at most, and how many bytes a look may read before the next is smaller.
@@ -28,47 +22,9 @@ const MEND_MESSAGES: usize = 32;
 /// A topic that is deleted and made anew while it is looked at is looked at again, so many times.
 const MAX_TRIES: usize = 5;
 
-/// What an audit looked at.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Audited {
-    /// Topics.
-    pub topics: u64,
-    /// Messages.
-    pub messages: i64,
-}
-
-/// An audit under way.
-pub(super) struct Audit<'a> {
-    pub store: &'a Store,
-    /// Whether what is found is mended.
-    pub repair: bool,
-    /// Where findings go.
-    pub tell: &'a mut (dyn FnMut(Finding) + Send),
-    pub progress: &'a mut Progress,
-}
-
 impl Audit<'_> {
-    /// Looks at everything, tells what is wrong, and mends it if that is wished.
-    ///
-    /// Errors: `RedisUnavailable`, `OutcomeUnknown`, `Internal`; then the audit is not complete.
-    pub(super) async fn run(mut self) -> Result<Audited, Error> {
-        let mut audited = Audited::default();
-        for name in self.registry().await? {
-            let topic = self.store.registry.look_up(&name).await?;
-            let mut seen = false;
-            for partition in topic.iter().flat_map(|topic| topic.all()) {
-                if let Some(messages) = self.one(&partition.name()).await? {
-                    seen = true;
-                    audited.messages += messages;
-                }
-            }
-            audited.topics += u64::from(seen);
-        }
-        Ok(audited)
-    }
-
     /// Looks at one partition; returns how many messages there are, nothing where there is no such topic.
-    async fn one(&mut self, name: &PartitionName) -> Result<Option<i64>, Error> {
+    pub(super) async fn one(&mut self, name: &PartitionName) -> Result<Option<i64>, Error> {
         for attempt in 1..=MAX_TRIES {
             let Some((partition, owner)) = self.partition(name).await? else { return Ok(None) };
             let audit = PartitionAudit { audit: self, partition, owner, told: HashSet::new() };
@@ -118,7 +74,7 @@ impl PartitionAudit<'_, '_> {
                     self.tell(subject(key.to_vec()), &defect, detail, mended);
                 }
             } else {
-                self.audit.progress.add(page.seen.unsigned_abs());
+                (self.audit.progress)(page.seen.unsigned_abs());
                 self.messages_found(page).await?;
             }
             if cursor == "0" {

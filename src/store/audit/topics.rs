@@ -2,9 +2,9 @@
 //! knows of its topic. They live in different slots, so a partition may lag behind the registry for a moment, or until
 //! the next request when somebody died in between; that heals by itself and is not told.
 
-use super::{finding::Finding, walk::Audit};
+use super::{Audit, finding::Finding};
 use dueq_model::{TopicName, TopicSettings, error::Error};
-use dueq_store::{
+use crate::{
     Partition, PartitionName, Store, Topic,
     batch::Command,
     registry::parse_entry,

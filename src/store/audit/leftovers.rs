@@ -3,14 +3,14 @@
 //! call. A topic may be made or deleted meanwhile, so whatever looks left is looked at once more, against the registry as
 //! it is then.
 
-use super::{finding::Finding, walk::Audit};
-use dueq_model::{Millis, PartitionNumber, TopicName, error::Error};
-use dueq_store::{
+use super::{Audit, finding::Finding};
+use crate::{
     PartitionName, Store,
     batch::{Command, Node},
     keys::PartitionKeys,
     reply::{CallError, Fields, int, word},
 };
+use dueq_model::{Millis, PartitionNumber, TopicName, error::Error};
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
