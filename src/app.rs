@@ -46,7 +46,7 @@ const MIN_FLUSH: Duration = Duration::from_millis(500);
 /// The `threads` serve connections; everything else runs on the caller's thread. With TLS, the last one has the handshakes
 /// instead: they cost a hundred times what a request costs, and strangers may ask for as many as they like.
 ///
-/// `announced` is told the bound address once requests are accepted.
+/// `announced` gets the bound address once requests are accepted.
 ///
 /// Errors: the reason, in one line, if the service could not start, or had to stop because it cannot read the data any more.
 pub async fn run(
@@ -163,7 +163,7 @@ async fn serve(
         reloads.spawn(redis_files.follow(read, drop));
     }
     reloads.spawn(metrics.certificates.clone().watch());
-    // Registered before anything is stored, so that nobody else stores what this instance cannot read.
+    // Registered before anything is stored, so that no other instance stores what this one cannot read.
     let instance = Arc::new(store.this_instance());
     if let Err(error) = store.note_instance(&instance).await {
         tracing::warn!(%error, "the instance is not registered yet");

@@ -10,6 +10,6 @@ pub(super) fn notify(state: &str) {
     let Some(socket) = env::var_os(SOCKET) else { return };
     let sent = UnixDatagram::unbound().and_then(|from| from.send_to(state.as_bytes(), socket));
     if let Err(error) = sent {
-        tracing::warn!(%error, state, "systemd cannot be told");
+        tracing::warn!(%error, state, "systemd cannot be notified");
     }
 }

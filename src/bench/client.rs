@@ -73,7 +73,7 @@ impl Address {
             Some((config, name)) => {
                 let connector = TlsConnector::from(config.clone());
                 let stream = connector.connect(name.clone(), stream).await;
-                Either::Right(Box::new(stream.map_err(|error| self.told(&error))?))
+                Either::Right(Box::new(stream.map_err(|error| self.reason(&error))?))
             }
         };
         let (buffer, trace_every) = (Vec::with_capacity(4096), self.trace_every);
@@ -81,7 +81,7 @@ impl Address {
     }
 
     /// Why a connection failed, and what to do where that is known.
-    pub fn told(&self, error: &io::Error) -> String {
+    pub fn reason(&self, error: &io::Error) -> String {
         unreachable(&self.url, error)
     }
 }

@@ -152,7 +152,7 @@ impl Server {
         let mut connection = self.address.connect().await?;
         // A server by TLS refuses a client's certificate only now.
         let sent = connection.send(&request).await;
-        let (status, body) = sent.map_err(|error| self.address.told(&error))?;
+        let (status, body) = sent.map_err(|error| self.address.reason(&error))?;
         Ok((status, String::from_utf8_lossy(body).into_owned()))
     }
 }

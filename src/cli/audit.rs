@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(
             line(&finding),
             format!(
-                "orders {id} \"{}\" no_place: its body is there, but no place that it stands in; it is ready",
+                "orders {id} \"{}\" no_place: its body is there, but it is in no place; it is ready",
                 escaped(&id.member())
             )
         );

@@ -194,7 +194,7 @@ fn open(url: &str) {
     let mut command = Command::new(program);
     command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     if let Ok(mut child) = command.process_group(0).spawn() {
-        // Nobody else waits for it.
+        // Reaps it at its end.
         thread::spawn(move || child.wait());
     }
 }

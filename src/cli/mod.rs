@@ -39,7 +39,7 @@ enum Command {
     /// Takes the options of `dueq serve`, too.
     #[command(mut_arg("log", |log| log.default_value("warn")))]
     Dev(Box<dev::Args>),
-    /// Receive callbacks on this machine: verify their signatures, print them, and answer as told, until Ctrl-C.
+    /// Receive callbacks on this machine: verify their signatures, print and answer them, until Ctrl-C.
     Listen(listen::Args),
     /// Make API keys, and print what receivers check signatures with.
     Keys(keys::Args),
@@ -51,7 +51,7 @@ enum Command {
     Audit(audit::Args),
     /// Write topics, schedules and messages as lines of JSON, for dueq load.
     Dump(moving::DumpArgs),
-    /// Store what dueq dump wrote, in an empty place or beside what is there.
+    /// Load a dump of dueq dump into an empty place, or under other names.
     Load(moving::LoadArgs),
     /// Copy the data of the private Redis, while it is served or not.
     Backup(backup::Args),

@@ -63,7 +63,7 @@ impl Progress {
         self.bar.inc(done);
     }
 
-    /// The bar itself, for whoever prints while it is there.
+    /// The bar itself, for code that prints while it is shown.
     pub fn bar(&self) -> ProgressBar {
         self.bar.clone()
     }

@@ -22,7 +22,7 @@ use tracing_subscriber::{
     filter::Targets, layer::SubscriberExt as _, util::SubscriberInitExt as _,
 };
 
-/// Runs the service until SIGTERM or Ctrl-C. `announced` is told the bound address once requests are accepted.
+/// Runs the service until SIGTERM or Ctrl-C. `announced` gets the bound address once requests are accepted.
 pub async fn run(
     config: Config,
     threads: &[Handle],

@@ -1,6 +1,6 @@
 //! A copy of the data of an embedded Redis, made while it is served or while it is not.
 //!
-//! The log that Redis writes is the data. It only grows at its end, or is written anew under other names; so what is there at
+//! The log that Redis writes is the data. It only grows at its end, or is rewritten under other names; so the log at
 //! one instant is a prefix of it, and a Redis that starts on the prefix has the data of that instant. Redis writes to the log
 //! before it answers, so whatever was answered before the copy began is in it. Nothing is asked of Redis.
 
@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Redis puts the log away and writes it anew now and then; then it is looked at again, so many times.
+/// Redis rewrites its log now and then; the log is read again then, so many times.
 const MAX_LOOKS: usize = 20;
 /// Bytes that are copied at once.
 const CHUNK: usize = 1 << 20;
@@ -58,7 +58,7 @@ impl Snapshot {
                 _ => {}
             }
         }
-        Err(io::Error::other("Redis writes its log anew all the time"))
+        Err(io::Error::other("Redis rewrites its log all the time"))
     }
 
     /// Bytes of all files.
@@ -66,8 +66,8 @@ impl Snapshot {
         self.files.iter().map(|(_, _, bytes)| bytes).sum()
     }
 
-    /// Writes them into a new directory, which nobody else may enter; it is on disk afterwards. `copied` is told how many bytes
-    /// are there.
+    /// Writes them into a new directory, which no other user may enter; it is on disk afterwards. `copied` gets the number of bytes
+    /// of each step.
     pub fn copy_to(self, to: &Path, mut copied: impl FnMut(u64)) -> io::Result<()> {
         let mut dir = DirBuilder::new();
         dir.mode(0o700);

@@ -1,4 +1,4 @@
-//! The data directory: made, locked, tidied of what a crash left, and where in it (or beside it) the socket goes.
+//! The data directory: made, locked, tidied of what a crash left, and the place of the socket.
 
 use super::{StartError, process};
 use dueq_base::files::random_name;
@@ -148,7 +148,7 @@ impl Drop for Socket {
     }
 }
 
-/// Lets nobody else into the directory: messages, and secrets among them, are in its files.
+/// Closes the directory to other users: its files hold messages, and secrets among them.
 fn close_to_others(path: &Path) -> io::Result<Result<(), StartError>> {
     let dir = File::open(path)?;
     let found = dir.metadata()?;
@@ -187,7 +187,7 @@ fn fits(socket: &Path) -> bool {
 
 const TEMP_PREFIX: &str = "dueq-redis-";
 
-/// A directory that only this user may enter, under a name that nobody could have prepared.
+/// A directory that only this user may enter, under a random name.
 fn private_temp_dir() -> io::Result<PathBuf> {
     let name = format!("{TEMP_PREFIX}{}", random_name()?);
     let mut dir = std::env::temp_dir().join(&name);

@@ -3,11 +3,11 @@
 
 use std::{fs, path::Path};
 
-/// The part of the machine's memory that is Redis's unless told. The rest is for dueq, for the system's cache, and for what
+/// The part of the machine's memory that is Redis's by default. The rest is for dueq, for the system's cache, and for what
 /// Redis copies while it rewrites its log.
 const SHARE: u64 = 2;
 
-/// Bytes for Redis on this machine; `None` where nobody says how much it has.
+/// Bytes for Redis on this machine; `None` where that is unknown.
 pub(super) fn share() -> Option<u64> {
     let machine = machine(&fs::read_to_string("/proc/meminfo").ok()?)?;
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();

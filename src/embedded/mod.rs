@@ -66,7 +66,7 @@ fn process(pid: Option<u32>) -> String {
     pid.map_or_else(String::new, |pid| format!(" (process {pid})"))
 }
 
-/// A running private Redis. Dropped without [`EmbeddedRedis::stop`], it still ends, only nobody waits for that.
+/// A running private Redis. Dropped without [`EmbeddedRedis::stop`], it ends, but without a wait for its end.
 #[derive(Debug)]
 pub struct EmbeddedRedis {
     socket: PathBuf,
@@ -87,7 +87,7 @@ impl EmbeddedRedis {
         thread::Builder::new().name("embedded-redis".to_owned()).spawn(move || {
             match tokio::runtime::Builder::new_current_thread().enable_all().build() {
                 Ok(runtime) => runtime.block_on(supervisor::run(options, ready, stopped)),
-                // Whoever asked may have gone.
+                // The caller may have gone.
                 Err(error) => drop(ready.send(Err(error.into()))),
             }
             drop(end);

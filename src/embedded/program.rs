@@ -78,7 +78,7 @@ impl Program {
     }
 }
 
-/// Looks a bare name up in `PATH`, as a shell does; anything with a slash stands for itself.
+/// Looks a bare name up in `PATH`, as a shell does; a path with a slash is used as it is.
 fn on_path(name: &Path) -> Option<PathBuf> {
     let runnable = |path: &PathBuf| {
         path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)

@@ -1,5 +1,5 @@
-//! One server process: its arguments, how it is spawned, told to end, and known to be ready; and how one that a
-//! killed dueq left behind is recognised and waited for.
+//! One server process: its arguments, its start, its end, and when it is ready; and how a server that a killed dueq left behind
+//! is recognised and ended.
 
 use super::{Fsync, StartError, files::DataDir, process, program::Program};
 use rustix::process::{Pid, Signal, kill_process};
@@ -113,12 +113,12 @@ pub(super) async fn end(child: &mut Child) {
 /// Returns once the server behind `socket` answers PING, however long it loads.
 pub(super) async fn wait_ready(socket: &Path) {
     let start = Instant::now();
-    let mut told = start;
+    let mut logged = start;
     loop {
         match ping(socket).await {
             Ok(answer) if answer.starts_with(b"+PONG") => return,
-            Ok(_) if told.elapsed() > Duration::from_secs(5) => {
-                told = Instant::now();
+            Ok(_) if logged.elapsed() > Duration::from_secs(5) => {
+                logged = Instant::now();
                 tracing::info!(
                     elapsed_ms = elapsed_ms(start),
                     "the embedded Redis is loading its data"

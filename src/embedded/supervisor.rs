@@ -1,5 +1,5 @@
 //! The life of the embedded Redis, from the search for its program to the release of the data directory, as the one
-//! thing that its thread runs. A server that ends by itself is started again; the lanes reconnect without being told.
+//! thing that its thread runs. A server that ends by itself is started again; the lanes reconnect by themselves.
 
 use super::{
     EmbeddedArgs, StartError,
@@ -31,7 +31,7 @@ pub(super) async fn run(
         started = start(options) => match started {
             Ok(started) => started,
             Err(error) => {
-                // Whoever asked may have gone.
+                // The caller may have gone.
                 let _ = ready.send(Err(error));
                 return;
             }
@@ -129,7 +129,7 @@ impl Supervised {
             let dir = self.dir.path().display();
             tracing::info!(program = %self.program.path.display(), %dir, elapsed_ms = server::elapsed_ms(start), "the embedded Redis is ready");
             if let Some(ready) = ready.take() {
-                // Nobody waits any more: then `stop` says so next.
+                // The caller may have gone: then `stop` follows.
                 let _ = ready.send(Ok(self.socket.path.clone()));
             }
             std::future::pending().await

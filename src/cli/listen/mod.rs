@@ -1,5 +1,5 @@
 //! `dueq listen`: a receiver of callbacks for developers. It verifies their signatures as a receiver of one's own should,
-//! shows what came, and answers as it is told, so that one can watch retries and dead letters.
+//! prints each call, and answers as its options say, so that one can watch retries and dead letters.
 
 mod answers;
 mod json;

@@ -1,13 +1,13 @@
-//! What an audit can find, in words for whoever reads its report.
+//! The defects that an audit can find, in the words of its report.
 
 use dueq_model::{MEMBER_BYTES, Member, MessageId, Route};
 
 /// Every defect by its name in the report, and what it means.
 const DEFECTS: [(&str, &str); 34] = [
-    ("no_place", "its body is there, but no place that it stands in"),
-    ("no_body", "it stands in a place, but has no body"),
-    ("many_places", "it stands in more than one place"),
-    ("wrong_place", "it stands in a place that does not fit its priority"),
+    ("no_place", "its body is there, but it is in no place"),
+    ("no_body", "it is in a place, but has no body"),
+    ("many_places", "it is in more than one place"),
+    ("wrong_place", "it is in a place that does not fit its priority"),
     (
         "wrong_time",
         "when its lease ends, or when it died or was acknowledged, is no time that can be",
@@ -23,7 +23,7 @@ const DEFECTS: [(&str, &str); 34] = [
     ("no_expires", "it has a time to live, but nothing says when that is over"),
     ("lost_key", "it lives, but does not hold its key"),
     ("stray_key", "a key that no live message holds"),
-    ("wrong_line", "it stands in the line of its group as what it is not"),
+    ("wrong_line", "its place in the line of its group does not fit its state"),
     ("stuck_group", "no message of its group can be leased, and so none goes after it"),
     ("stray_heads", "the group has a head that is not there"),
     ("stray_queued", "a message that is not there waits in the line of a group"),
@@ -109,7 +109,7 @@ pub fn became(word: &str) -> &'static str {
     match word {
         "dropped" => "what was left of it is dropped",
         "ready" => "it is ready",
-        "kept" => "it stands in one place only",
+        "kept" => "it is in one place only",
         "sound" => "it had become right by itself",
         _ => "put right",
     }

@@ -1,4 +1,4 @@
-//! An audit: does what lies in Redis make sense? Every message in exactly one place, with a body; nothing beside the
+//! An audit: does what lies in Redis make sense? Every message in exactly one place, with a body; nothing next to the
 //! messages that belongs to none (I8 of the guarantees); totals that agree with what is there (I9); and a registry whose
 //! parts agree.
 //!

@@ -1,6 +1,6 @@
 //! The part of an audit that is about topics: the registry, whose three keys must say the same, and what each partition
 //! knows of its topic. They live in different slots, so a partition may lag behind the registry for a moment, or until
-//! the next request when somebody died in between; that heals by itself and is not told.
+//! the next request when an instance died in between; that heals by itself and is not reported.
 
 use super::{Audit, finding::Finding};
 use dueq_model::{TopicName, TopicSettings, error::Error};
@@ -16,10 +16,10 @@ use std::collections::BTreeSet;
 /// Topics of one look.
 const TOPICS: i64 = 64;
 
-/// Whoever breaks a partition over and over while it is mended wins.
+/// A partition that is broken over and over while it is mended stays broken after so many times.
 const MAX_MENDS: u32 = 6;
 
-/// What a partition says of its topic, beside what the registry says.
+/// How a partition's entry of its topic compares with the registry's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PartitionState {
     /// The same, or less: the next request tells it.
@@ -42,7 +42,7 @@ fn knows(said: Option<&str>, number: i64, revision: i64) -> PartitionState {
             Err(_) => PartitionState::Corrupt,
         };
     }
-    // Behind them stands the version of the schema, from the second on.
+    // The version of the schema follows them, from the second on.
     let mut parts = said.split(' ').map(|part| part.parse::<i64>().ok());
     let parsed = parts.next().flatten().zip(parts.next().flatten());
     match parsed.filter(|_| parts.all(|schema| schema.is_some())) {
@@ -63,7 +63,7 @@ fn owner(said: Option<&str>) -> &str {
 impl Audit<'_> {
     /// Looks at the registry; returns the topics whose entries can be read.
     pub(super) async fn registry(&mut self) -> Result<BTreeSet<TopicName>, Error> {
-        let (mut names, mut told) = (BTreeSet::new(), BTreeSet::new());
+        let (mut names, mut reported) = (BTreeSet::new(), BTreeSet::new());
         for part in 1..=3 {
             let mut cursor = Some("0".to_owned());
             while let Some(from) = cursor {
@@ -76,7 +76,7 @@ impl Audit<'_> {
                     let [topic, defect, detail] = finding else { continue };
                     let mut finding = Finding::of_topic(topic, defect, detail.clone());
                     finding.mended = self.repair.then_some("put right");
-                    if told.insert((topic.clone(), finding.defect)) {
+                    if reported.insert((topic.clone(), finding.defect)) {
                         (self.tell)(finding);
                     }
                 }
@@ -143,7 +143,7 @@ impl Audit<'_> {
                 PartitionState::Deleted if !holds_messages(store, &partition).await? => {
                     return Ok(None);
                 }
-                // Read again: whoever changed it wrote to the registry first, or made the topic anew since.
+                // Read again: a change is written to the registry first, or the topic was created again since.
                 PartitionState::More | PartitionState::Deleted if looks < 3 => continue,
                 PartitionState::More | PartitionState::Deleted => true,
             };

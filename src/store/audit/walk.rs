@@ -19,7 +19,7 @@ const MAX_MEMBERS: i64 = 64;
 const MAX_BYTES: i64 = 128 * 1024;
 /// Messages mended in one call.
 const MEND_MESSAGES: usize = 32;
-/// A topic that is deleted and made anew while it is looked at is looked at again, so many times.
+/// How often a topic is looked at that is deleted and created again meanwhile.
 const MAX_TRIES: usize = 5;
 
 impl Audit<'_> {
@@ -27,7 +27,7 @@ impl Audit<'_> {
     pub(super) async fn one(&mut self, name: &PartitionName) -> Result<Option<i64>, Error> {
         for attempt in 1..=MAX_TRIES {
             let Some((partition, owner)) = self.partition(name).await? else { return Ok(None) };
-            let audit = PartitionAudit { audit: self, partition, owner, told: HashSet::new() };
+            let audit = PartitionAudit { audit: self, partition, owner, reported: HashSet::new() };
             match audit.run().await {
                 Ok(messages) => return Ok(Some(messages)),
                 Err(CallError::Stale) if attempt < MAX_TRIES => {}
@@ -45,7 +45,7 @@ struct PartitionAudit<'a, 'b> {
     /// Number of the topic that the partition says it belongs to.
     owner: String,
     /// A walk may come by twice, and several walks may meet one message.
-    told: HashSet<(Subject, &'static str)>,
+    reported: HashSet<(Subject, &'static str)>,
 }
 
 impl PartitionAudit<'_, '_> {
@@ -157,7 +157,7 @@ impl PartitionAudit<'_, '_> {
         mended: Option<&'static str>,
     ) {
         let (topic, defect) = (self.partition.topic.name.to_string(), known(defect));
-        if self.told.insert((subject.clone(), defect)) {
+        if self.reported.insert((subject.clone(), defect)) {
             (self.audit.tell)(Finding { topic, subject, defect, detail, mended });
         }
     }

@@ -1,5 +1,5 @@
 //! Stores what a dump holds. Its topics are created first, paused, and marked with the dump's id until all of it is there: so
-//! nothing is granted of a dump that is half there, and a load that was killed goes on when it is run again.
+//! nothing is granted of a dump that is half there, and a load that was killed continues when it is run again.
 
 use super::{
     ExportError,
@@ -18,7 +18,7 @@ const COMPLETE: &str = " complete";
 /// How a dump is loaded.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct LoadOptions {
-    /// Load beside what is there, under names that begin so. Messages get new ids, pushed topics and schedules are paused.
+    /// Load into a place that is not empty, under names that begin so. Messages get new ids, pushed topics and schedules are paused.
     #[arg(long, value_name = "PREFIX")]
     pub into: Option<String>,
     /// Compare what is there with the dump once it is loaded; with --dry-run only compare.
@@ -269,7 +269,7 @@ impl<'a> Loader<'a> {
         let names: Vec<_> =
             topic_names(self.store).await?.iter().map(ToString::to_string).collect();
         if !names.is_empty() {
-            let advice = "to load beside them, name a prefix with --into";
+            let advice = "to load under other names, give a prefix with --into";
             return Err(in_the_way("is not empty", &names, advice));
         }
         let schedules = Command::new("ZCARD").arg(&self.store.lanes.shared.keys.schedules_index);
@@ -391,7 +391,7 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    /// Stores a schedule, unless it is there. Beside others it is paused, so that nothing is published twice.
+    /// Stores a schedule, unless it is there. With --into it is paused, so that nothing is published twice.
     async fn load_schedule(&mut self, schedule: &Schedule) -> Result<(), ExportError> {
         let mut definition = schedule.definition.get().to_owned();
         let (mut name, mut paused) = (schedule.name.clone(), schedule.paused);

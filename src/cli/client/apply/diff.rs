@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 /// Characters of a value that are shown.
 const SHOWN: usize = 80;
-/// What stands in place of a secret.
+/// Replaces a secret in answers.
 const MASK: &str = "***";
 
 /// What a PUT leaves as it is where it does not name it.

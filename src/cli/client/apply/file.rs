@@ -1,5 +1,5 @@
-//! The file that `dueq apply` reads: topics and schedules in YAML. What is wrong with it is told with the line, all of it at
-//! once, before anything is sent.
+//! The file that `dueq apply` reads: topics and schedules in YAML. All errors are reported with their lines before
+//! anything is sent.
 
 use super::super::failure::Failure;
 use dueq_http::as_code;

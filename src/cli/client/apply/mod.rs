@@ -82,7 +82,7 @@ impl Apply {
         let present = match cx.client.get(&place).await {
             Ok(answer) => Some(answer),
             Err(failure) if failure.is_not_found(&item.kind.not_found()) => None,
-            // A key for some topics is not told that there is no such schedule.
+            // A key for some topics does not learn that there is no such schedule.
             Err(failure) if item.kind == Kind::Schedule && failure.is_not_allowed() => None,
             Err(failure) => return Err(failure),
         };
