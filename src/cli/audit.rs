@@ -25,7 +25,7 @@ pub async fn run(args: Args) -> ExitCode {
     if let Err(error) = data.exist() {
         return fail(&error);
     }
-    let data = match data.open(false).await {
+    let data = match data.open(false, false).await {
         Ok(data) => data,
         Err(error) => return fail(&error),
     };

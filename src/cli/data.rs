@@ -63,25 +63,12 @@ impl DataArgs {
     }
 
     /// Connects to the data, and runs the private Redis while they are open. `upgrade` migrates data of an older schema;
-    /// without it they are refused.
+    /// without it they are refused. `moves`: to move much, the private Redis need not sync before each answer, and one that is
+    /// being served is used as it is.
     ///
     /// Errors: the reason, in one line.
-    pub async fn open(self, upgrade: bool) -> Result<Data, Box<dyn Error>> {
-        self.open_with(upgrade, Fsync::Always, false).await
-    }
-
-    /// The same to move much. What a private Redis has written is on disk once it is stopped, at the latest. One that is being
-    /// served is used as it is.
-    pub async fn open_to_move(self) -> Result<Data, Box<dyn Error>> {
-        self.open_with(false, Fsync::Everysec, true).await
-    }
-
-    async fn open_with(
-        self,
-        upgrade: bool,
-        fsync: Fsync,
-        attach: bool,
-    ) -> Result<Data, Box<dyn Error>> {
+    pub async fn open(self, upgrade: bool, moves: bool) -> Result<Data, Box<dyn Error>> {
+        let fsync = if moves { Fsync::Everysec } else { Fsync::Always };
         let Self { redis, insecure, data_dir, redis_bin, key_prefix } = self;
         let (redis, embedded) = match redis.are_given() {
             true => (RedisArgs { insecure, ..redis }, None),
@@ -91,7 +78,7 @@ impl DataArgs {
                 match EmbeddedRedis::start(options).await {
                     Ok(redis) => (RedisArgs::at(redis.url()), Some(redis)),
                     // It is being served: its Redis takes us, too.
-                    Err(StartError::Locked(_)) if attach => {
+                    Err(StartError::Locked(_)) if moves => {
                         (RedisArgs::at(embedded::url_in(&dir)?), None)
                     }
                     Err(error) => return Err(error.into()),

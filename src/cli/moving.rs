@@ -2,7 +2,7 @@
 //! are [`dueq_store::export`]'s.
 
 use super::{
-    data::{Data, DataArgs},
+    data::DataArgs,
     fail,
     progress::Progress,
 };
@@ -77,7 +77,7 @@ fn ended(outcome: Result<bool, ExportError>) -> ExitCode {
 async fn write_dump(DumpArgs { data, topics, output }: DumpArgs) -> Result<bool, ExportError> {
     data.exist().map_err(ExportError::other)?;
     let from = data.described();
-    let data = data.open_to_move().await.map_err(ExportError::other)?;
+    let data = data.open(false, true).await.map_err(ExportError::other)?;
     let mut bar = Progress::new("dumped", None);
     let progress = |done, total| {
         if bar.appears() {
@@ -133,7 +133,7 @@ async fn read_dump(LoadArgs { data, file, options, map }: LoadArgs) -> Result<bo
         println!("{}: the place is empty", would_load(&end));
         return Ok(!options.verify);
     }
-    let data @ Data { .. } = data.open_to_move().await.map_err(ExportError::other)?;
+    let data = data.open(false, true).await.map_err(ExportError::other)?;
     let done = load_into(&data.store, Reader::new(source), total, options, map).await;
     data.close().await;
     done

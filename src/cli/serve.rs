@@ -72,7 +72,7 @@ pub struct MigrateArgs {
 
 /// Migrates the data to this version's schema, as `serve` does when it starts.
 pub async fn migrate(args: MigrateArgs) -> ExitCode {
-    let data = match args.data.open(true).await {
+    let data = match args.data.open(true, false).await {
         Ok(data) => data,
         Err(error) => return super::fail(&error),
     };

