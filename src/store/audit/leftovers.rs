@@ -20,7 +20,7 @@ use std::{
 /// Keys and names of one call.
 const COUNT: usize = 500;
 /// How long a deletion that is under way has to end, and the instance that notes something to see that.
-const PAUSE: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(500);
 /// How long (ms) activity may wait for an instance.
 const RECENT_MS: Millis = 60_000;
 

@@ -349,11 +349,14 @@ impl<'a> Loader<'a> {
         for Target { name, settings, .. } in self.topics().filter(|it| !it.is_complete) {
             for partition in partitions(store, name).await? {
                 while let Some(swept) = store.sweep(&partition.name()).await? {
-                    if !swept.more {
-                        partition.sweep_by(store.now(), swept.next_at);
-                        store.pass_on_hints().await;
-                        break;
+                    if swept.more {
+                        continue;
                     }
+                    partition.sweep_by(store.now(), swept.next_at);
+                    if swept.next_at.is_some() {
+                        store.pass_on_hints().await;
+                    }
+                    break;
                 }
             }
             let held = store.topic(name).await?.1;

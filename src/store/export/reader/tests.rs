@@ -78,7 +78,7 @@ fn what_is_wrong_is_told_by_line_and_reason() {
         (vec![HEAD, TOPIC, &KEY.replace("ready", "dead")], "its answer cannot be read"),
         (vec![HEAD, TOPIC, &KEY.replace(":5,", ":-5,")], "its answer cannot be read"),
         (
-            vec![HEAD, TOPIC, &with("\"at_ms\"", "\"as_ms\"")],
+            vec![HEAD, TOPIC, &with("\"at_ms\"", "\"as_ms\":5,\"at_ms\"")],
             "line 3: it is no line of a dump: unknown field `as_ms`",
         ),
         (
