@@ -57,7 +57,8 @@ pub async fn run(
 ) -> Result<(), RunError> {
     let metrics = Arc::new(Metrics::new());
     let access = Access::new(&config.http, &metrics)?;
-    let zones = Zones::open(config.store.tzdata_dir.as_deref()).map_err(|error| format!("--tzdata-dir: {error}"))?;
+    let zones = Zones::open(config.store.tzdata_dir.as_deref())
+        .map_err(|error| format!("--tzdata-dir: {error}"))?;
     let signing_file = config.callbacks.signing_secret_file.clone();
     let signing_file = Watched::new("signing secrets", signing_file.into_iter().collect());
     let (signing, secrets) = watch::channel(signing_secrets(&config)?);

@@ -227,7 +227,8 @@ impl Bench {
         }
         if self.wants(Part::Batch) {
             let topic = self.server.topic(&self.args.settings).await?;
-            self.timed("publish by 100", vec![self.batches(&topic, usize::MAX); connections]).await?;
+            self.timed("publish by 100", vec![self.batches(&topic, usize::MAX); connections])
+                .await?;
             self.server.delete(&topic).await?;
             self.consume("loop: lease 100, ack 100", connections, BATCH).await?;
         }

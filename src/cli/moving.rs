@@ -1,11 +1,7 @@
 //! `dueq dump` and `dueq load`: topics, schedules and messages as lines of JSON, out of one Redis and into another. The lines
 //! are [`dueq_store::export`]'s.
 
-use super::{
-    data::DataArgs,
-    fail,
-    progress::Progress,
-};
+use super::{data::DataArgs, fail, progress::Progress};
 use clap::Args;
 use dueq_base::files::NewFile;
 use dueq_model::TopicPattern;

@@ -1,6 +1,5 @@
 //! The scripts of an audit that work on a partition: a bounded look at a time, so that the queue goes on meanwhile.
 
-use bytes::Bytes;
 use crate::{
     Partition, TOTALS,
     batch::{Command, Request},
@@ -8,6 +7,7 @@ use crate::{
     reply::{CallError, Reply},
     scripts,
 };
+use bytes::Bytes;
 
 /// A key of a partition that is walked through.
 pub struct Walked {

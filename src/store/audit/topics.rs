@@ -3,7 +3,6 @@
 //! the next request when an instance died in between; that heals by itself and is not reported.
 
 use super::{Audit, finding::Finding};
-use dueq_model::{TopicName, TopicSettings, error::Error};
 use crate::{
     Partition, PartitionName, Store, Topic,
     batch::Command,
@@ -11,6 +10,7 @@ use crate::{
     reply::{CallError, Fields, int},
     scripts,
 };
+use dueq_model::{TopicName, TopicSettings, error::Error};
 use std::collections::BTreeSet;
 
 /// Topics of one look.
