@@ -21,45 +21,29 @@ pub(super) struct Program {
     pub version: Version,
 }
 
-/// What `redis-server --version` says of itself.
+/// The major and minor version of Redis. Valkey was forked from 7.2, and has all of it in every version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Version {
-    Redis {
-        major: u32,
-        minor: u32,
-    },
-    /// Forked from Redis 7.2, and so new enough in every version.
-    Valkey,
-}
+pub(super) struct Version(pub u32, pub u32);
 
 impl Version {
     /// Reads `Redis server v=7.0.15 sha=…` and `Valkey server v=8.0.1 sha=…`.
     fn parse(text: &str) -> Option<Self> {
         if text.starts_with("Valkey") {
-            return Some(Self::Valkey);
+            return Some(Self(7, 2));
         }
         let version = text.split_whitespace().find_map(|word| word.strip_prefix("v="))?;
         let mut numbers = version.split('.');
-        Some(Self::Redis {
-            major: numbers.next()?.parse().ok()?,
-            minor: numbers.next()?.parse().ok()?,
-        })
+        Some(Self(numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
     }
 
     /// 6.2 is the first with ZMSCORE, which the scripts use.
     fn is_enough(self) -> bool {
-        match self {
-            Self::Redis { major, minor } => (major, minor) >= (6, 2),
-            Self::Valkey => true,
-        }
+        (self.0, self.1) >= (6, 2)
     }
 
     /// Redis 7.0 renamed ziplists to listpacks, with their settings.
     pub(super) fn has_listpacks(self) -> bool {
-        match self {
-            Self::Redis { major, .. } => major >= 7,
-            Self::Valkey => true,
-        }
+        self.0 >= 7
     }
 }
 
@@ -119,7 +103,7 @@ mod tests {
     use super::*;
 
     fn redis(major: u32, minor: u32) -> Option<Version> {
-        Some(Version::Redis { major, minor })
+        Some(Version(major, minor))
     }
 
     #[test]
@@ -129,10 +113,7 @@ mod tests {
         assert_eq!(Version::parse("Redis server v=6.2.14 sha=0:0"), redis(6, 2));
         assert_eq!(Version::parse("Redis server v=255.255.255 sha=0:0"), redis(255, 255));
         assert_eq!(Version::parse("Redis server v=8.0-rc1 sha=0:0"), None);
-        assert_eq!(
-            Version::parse("Valkey server v=8.0.1 sha=0:0 malloc=libc"),
-            Some(Version::Valkey)
-        );
+        assert_eq!(Version::parse("Valkey server v=8.0.1 sha=0:0 malloc=libc"), redis(7, 2));
         assert_eq!(Version::parse("bash, version 5.2"), None);
         assert_eq!(Version::parse(""), None);
     }

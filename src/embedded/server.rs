@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn the_settings_that_durability_rests_on_are_given() {
-        let given = line(Version::Redis { major: 7, minor: 0 }, Fsync::Always);
+        let given = line(Version(7, 0), Fsync::Always);
         for (name, value) in [
             ("--port", "0"),
             ("--unixsocket", "/s/redis.sock"),
@@ -262,14 +262,14 @@ mod tests {
         ] {
             assert!(has(&given, name, value), "{name} {value:?} is not in {given:?}");
         }
-        assert!(has(&line(Version::Valkey, Fsync::Everysec), "--appendfsync", "everysec"));
+        assert!(has(&line(Version(7, 2), Fsync::Everysec), "--appendfsync", "everysec"));
     }
 
     #[test]
     fn packed_lists_are_turned_off_by_the_name_that_the_version_knows() {
-        let old = line(Version::Redis { major: 6, minor: 2 }, Fsync::Everysec);
+        let old = line(Version(6, 2), Fsync::Everysec);
         assert!(has(&old, "--zset-max-ziplist-entries", "0"));
-        for version in [Version::Redis { major: 7, minor: 0 }, Version::Valkey] {
+        for version in [Version(7, 0), Version(7, 2)] {
             assert!(has(&line(version, Fsync::Everysec), "--zset-max-listpack-entries", "0"));
         }
     }
