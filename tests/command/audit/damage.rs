@@ -163,7 +163,7 @@ async fn a_waiting_consumer_gets_what_a_repair_makes_ready() {
 fn every_defect_is_done_once_at_least() {
     let done: BTreeSet<&str> =
         [MESSAGES, BESIDE, TOPICS].concat().iter().map(|damage| damage.0).collect();
-    let known = include_str!("../../../src/cli/audit/finding.rs");
+    let known = include_str!("../../../src/store/audit/finding.rs");
     let table = known.split("const DEFECTS").nth(1).unwrap().split("];").next().unwrap();
     for line in table.lines() {
         if let Some(name) = line.trim().strip_prefix("(\"") {
