@@ -20,11 +20,9 @@ mod durability;
 pub mod export;
 mod extend;
 mod extra;
-#[cfg(any(test, feature = "testing"))]
-#[allow(missing_docs)]
-#[cfg_attr(not(test), allow(dead_code, unused_imports, clippy::expect_used, clippy::unwrap_used))]
+#[cfg(test)]
 #[path = "../../tests/fuzz/store/mod.rs"]
-pub mod fuzz;
+mod fuzz;
 mod grants;
 mod groups;
 mod history;

@@ -6,12 +6,7 @@ use super::{
 };
 use crate::fuzz::{answer, array, bulk, member, num, partition, reply, settings};
 use deadpool_redis::redis::Value;
-<<<<<<< HEAD:tests/fuzz/audit.rs
 use dueq_fuzz::{cases, text};
-use crate::fuzz::{answer, array, bulk, member, num, partition, reply, settings};
-=======
-use dueq_model::fuzz::{cases, text};
->>>>>>> cad4085e (Formatting):src/store/audit/fuzz.rs
 use proptest::{collection::vec, prelude::*};
 
 fn word() -> impl Strategy<Value = Value> {

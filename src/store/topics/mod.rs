@@ -15,7 +15,7 @@ pub use contents::{TOTALS, TopicSnapshot};
 pub use found::{Selected, Selection};
 pub use list::Listing;
 pub use reasons::Reason;
-#[cfg(any(test, feature = "testing"))]
+#[cfg(test)]
 pub(super) use {
     bulk::{read_purged, read_redriven},
     contents::{read_forecast, read_totals},
