@@ -117,6 +117,20 @@ async fn lateness_counts_every_message() {
 }
 
 #[tokio::test]
+async fn it_is_a_program_beside_dueq() {
+    let help = Launch::command(["bench", "--help"]).finish().await;
+    assert!(help.code == 0 && help.stdout.contains("Usage: dueq bench"), "{help:?}");
+    let alone = temp_dir("alone").join("dueq");
+    if std::fs::hard_link(binary(), &alone).is_err() {
+        std::fs::copy(binary(), &alone).unwrap();
+    }
+    let output = Command::new(&alone).arg("bench").output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("dueq-bench, which comes with dueq: No such file"), "{said}");
+}
+
+#[tokio::test]
 async fn it_says_why_it_cannot_measure() {
     let plain = format!("https://{}", shared().await.dueq.addr());
     for (server, why) in [
