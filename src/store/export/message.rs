@@ -193,10 +193,7 @@ impl Message {
         for (is_right, reason) in [
             (STATES.contains(&&*self.state), "its state is unknown"),
             (instants.all(|at| (0..1 << 53).contains(&at)), "an instant of it is out of range"),
-            (
-                [self.attempts, self.counted].iter().all(is_count),
-                "its attempts are out of range",
-            ),
+            ([self.attempts, self.counted].iter().all(is_count), "its attempts are out of range"),
             (
                 ["", "d", "g", "f"].contains(&&**key_hold) && key_hold.is_empty() == key.is_none(),
                 "its key and how it is held do not fit",
