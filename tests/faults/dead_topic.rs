@@ -1,4 +1,4 @@
-//! Deaths are told of elsewhere, or messages move there, through kills: none is lost or doubled, whoever dies between the death,
+//! Deaths are published elsewhere, or messages move there, through kills: none is lost or doubled, whichever instance dies between the death,
 //! the claim, the copy and the note that it was made.
 
 use std::collections::{BTreeMap, BTreeSet};

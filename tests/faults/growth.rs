@@ -1,5 +1,5 @@
 //! A growth of a topic that is cut off after each of its steps, as if its instance had been killed there, and some that are
-//! killed: whoever comes next completes it or takes it back, nothing is lost, and a paused topic stays paused.
+//! killed: anyone who comes next completes it or takes it back, nothing is lost, and a paused topic stays paused.
 
 use serde_json::{Value, json};
 
@@ -108,7 +108,7 @@ impl Ground {
         // Its connections may have been cut, too.
         works_again(&self.cut).await;
 
-        // Whoever comes next, by what they know of the topic: of one key there is one message.
+        // Anyone who comes next, by what they know of the topic: of one key there is one message.
         let named = json!({"payload": "named", "key": "k"});
         let first = whole.published(&topic, named.clone()).await;
         for client in [&self.cut, whole] {

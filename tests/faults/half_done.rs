@@ -1,4 +1,4 @@
-//! Whoever dies half way leaves something that the next one finishes; what comes in between is not lost.
+//! An instance that dies half way leaves something that the next one finishes; what comes in between is not lost.
 
 use std::time::Duration;
 
@@ -109,7 +109,7 @@ async fn a_registry_that_lost_a_change_catches_up_with_the_partition() {
         assert_eq!(client.topic(name).await.expect(200).json()["config"]["lease_ms"], 2000);
     }
 
-    // It was deleted and made anew, which the registry has forgotten.
+    // It was deleted and made again, which the registry has forgotten.
     let before = Entry::of(&redis, name).await;
     client.send("DELETE", &format!("/topics/{name}?force=true"), &[], None).await.expect(204);
     client.published(name, json!({"payload": 3})).await;
@@ -151,7 +151,7 @@ async fn a_topic_keeps_its_partitions_whoever_writes_its_configuration() {
         assert_eq!((&config["partitions"], &config["lease_ms"]), (&json!(8), &json!(2000)));
     }
 
-    // The registry forgets the topic, which is made anew: a later one takes its place, or an earlier one comes back.
+    // The registry forgets the topic, which is made again: a later one takes its place, or an earlier one comes back.
     let entry = Entry::of(&redis, name).await;
     let number: i64 = entry.number.parse().unwrap();
     for number in [number + 5, number + 2] {

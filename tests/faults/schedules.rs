@@ -233,7 +233,7 @@ async fn a_put_takes_no_claim_back_that_was_made_while_it_was_under_way() {
         let state: String = redis.command(&["HGET", STATES, "claimed"]).await;
         state.splitn(7, ' ').map(str::to_owned).collect()
     };
-    // When it ticks next, and when somebody claimed it, who holds that for long.
+    // When it ticks next, and when a client claimed it, who holds that for long.
     let becomes = async |next: i64, claimed_at: i64| {
         let mut words = state().await;
         (words[2], words[3]) = (next.to_string(), claimed_at.to_string());

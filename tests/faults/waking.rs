@@ -1,4 +1,4 @@
-//! Whoever waits is woken, whatever becomes of the instance that published, of the answer of Redis, and of the subscription
+//! Every waiter is woken, whatever becomes of the instance that published, of the answer of Redis, and of the subscription
 //! over which wake-ups come.
 
 use serde_json::{Value, json};

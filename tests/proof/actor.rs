@@ -151,7 +151,7 @@ impl Actor {
                 outcome => outcome,
             },
             Err(_) if leave.is_some() => Outcome::Unknown,
-            // Its process is gone, and the port may be somebody else's by now.
+            // Its process is gone, and the port may be another client's by now.
             Err(_) if self.fleet.at(instance).addr() != client.addr() => Outcome::Unknown,
             Err(_) => {
                 let addr = client.addr();

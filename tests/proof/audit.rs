@@ -18,10 +18,10 @@ pub const PLACES: [&str; 8] =
 /// Of these sets the heads of groups, which go where leases look, are members.
 const OF_HEADS: [&str; 5] = ["delayed", "delayed_prio", "ready", "unack", "last"];
 
-/// Deaths that are to be told of elsewhere: what is told outlives the message until then.
+/// Deaths that are to be published elsewhere: what is told outlives the message until then.
 const UNTOLD: &str = "dead_out";
 
-/// What stands beside a message, by its member.
+/// What belongs to a message, by its member.
 const SIDES: [&str; 2] = ["expires", "first_due"];
 
 /// The lines of groups: those that have come to the front, and those behind them.
@@ -59,7 +59,7 @@ const READ: &str = "
 pub struct Audit {
     /// Where each member is; more than one place is a violation.
     pub places: BTreeMap<String, Vec<&'static str>>,
-    /// Members whose death is to be told of elsewhere.
+    /// Members whose death is to be published elsewhere.
     pub untold: BTreeSet<String>,
     /// The payload of each member's body.
     pub bodies: HashMap<String, String>,

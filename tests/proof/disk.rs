@@ -15,7 +15,7 @@ const HOLD: &str =
 /// A disk, and who holds it.
 pub struct Disk {
     holder: Process,
-    /// The flags of `nsenter` beside the process.
+    /// The flags of `nsenter` alongside the process.
     namespaces: &'static [&'static str],
     dir: PathBuf,
 }

@@ -110,7 +110,7 @@ impl Load {
         }
     }
 
-    /// The topic on which now and then a waiter is woken, beside the load on this one.
+    /// The topic on which now and then a waiter is woken, alongside the load on this one.
     pub fn quiet_topic_of(topic: &str) -> String {
         format!("{topic}-quiet")
     }

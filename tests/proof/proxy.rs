@@ -109,19 +109,19 @@ impl Proxy {
         self.calls.store(calls, Ordering::Relaxed);
     }
 
-    /// After so many calls of scripts from now on whoever sends the next one is cut off behind it: Redis runs it, and the
+    /// After so many calls of scripts from now on anyone who sends the next one is cut off behind it: Redis runs it, and the
     /// answer is lost.
     pub fn lose_answer_after_calls(&self, calls: i64) {
         self.one_lost.store(true, Ordering::Relaxed);
         self.calls.store(calls, Ordering::Relaxed);
     }
 
-    /// Has somebody been cut off?
+    /// Has a client been cut off?
     pub fn has_cut(&self) -> bool {
         self.calls.load(Ordering::Relaxed) < 0
     }
 
-    /// Any number of calls reaches Redis again. Returns whether somebody was cut off since.
+    /// Any number of calls reaches Redis again. Returns whether a client was cut off since.
     pub fn mend(&self) -> bool {
         self.calls.swap(i64::MAX, Ordering::Relaxed) < 0
     }

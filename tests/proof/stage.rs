@@ -59,7 +59,7 @@ impl Setting {
         if self.replicated() { 0 } else { lag }
     }
 
-    /// The configuration of a topic of the load, with this beside.
+    /// The configuration of a topic of the load, with this alongside.
     pub fn topic(&self, mut more: Value) -> Value {
         if self.replicated() {
             more["durability"] = json!("replicated");

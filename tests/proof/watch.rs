@@ -1,4 +1,4 @@
-//! What every run is held against beside its record: no script holds Redis for longer than was promised, no instance
+//! What every run is held against alongside its record: no script holds Redis for longer than was promised, no instance
 //! panics or ends by itself, none of their background parts ends, and nothing only grows.
 
 use super::bugs::patches;
@@ -8,7 +8,7 @@ use crate::harness::{self, Script, Sights};
 
 /// The promise (I12): the most of its CPU, in µs, for which one script may hold Redis.
 pub const PROMISED_MICROS: i64 = 5_000;
-/// What a run may take: beside others, which share caches and cores, the same script has cost twice as much. What the watch
+/// What a run may take: alongside others, which share caches and cores, the same script has cost twice as much. What the watch
 /// is for costs tens of milliseconds. `make prove` holds the longest script of all against the promise itself.
 const ALLOWED_MICROS: i64 = PROMISED_MICROS * 3;
 

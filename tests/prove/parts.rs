@@ -65,7 +65,7 @@ pub struct Proof {
     pub bugs: Vec<Hunted>,
     pub model: Option<String>,
     pub http: Option<Fuzzed>,
-    /// What went wrong beside violations in reports.
+    /// What went wrong besides violations in reports.
     pub failures: Vec<String>,
 }
 
@@ -154,7 +154,7 @@ impl Proof {
         }
     }
 
-    /// Random sequences of operations beside the model of the contract.
+    /// Random sequences of operations alongside the model of the contract.
     pub async fn model(&mut self) {
         let (sequences, steps) = SEQUENCES;
         self.say(&format!("model: {sequences} sequences of {steps} operations"));
@@ -181,7 +181,7 @@ impl Proof {
         self.bugs.extend(hunted);
     }
 
-    /// The tests themselves, whole, on the servers beside the one that all else runs on.
+    /// The tests themselves, whole, on the servers alongside the one that all else runs on.
     pub async fn versions(&mut self) {
         for engine in ["redis-6.2", "redis-8.2", "valkey-9"] {
             self.say(&format!("the contract, the faults and the embedded Redis on {engine}"));

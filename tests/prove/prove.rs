@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use crate::parts::{NUMBERS, Proof};
 use crate::proof::scenarios::FAULTS;
 
-/// What can be asked for by name, beside each scenario of `numbers` and each of the faults; all of it, in this order, where
+/// What can be asked for by name, besides each scenario of `numbers` and each of the faults; all of it, in this order, where
 /// nothing is.
 const PARTS: [&str; 8] =
     ["numbers", "storm", "faults", "upgrade", "model", "bugs", "http", "versions"];
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
     let started = Instant::now();
     let proof = runtime.block_on(async {
         let mut proof = Proof::new(started);
-        // What is measured wants the machine for itself; the rest runs beside the fuzzing of HTTP.
+        // What is measured wants the machine for itself; the rest runs alongside the fuzzing of HTTP.
         proof.numbers(|name| wanted("numbers") || asked.iter().any(|word| word == name)).await;
         let http = wanted("http").then(|| tokio::spawn(parts::http()));
         if wanted("storm") {

@@ -1,4 +1,4 @@
-//! What `make prove` prints: the table of durability and faults, the numbers beside what was wanted,
+//! What `make prove` prints: the table of durability and faults, the numbers alongside what was wanted,
 //! and which promise caught which seeded bug.
 
 use std::fmt::Write;

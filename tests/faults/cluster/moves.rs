@@ -64,7 +64,7 @@ async fn a_window_with_half_of_the_keys_is_waited_out() {
     // Every script names it.
     let meta = format!("dueq:{{{name}:0}}:meta");
     assert!(cluster.move_keys(moving, Some(&meta)).await.unwrap());
-    // Whoever cannot wait is told that nothing happened.
+    // Anyone who cannot wait is told that nothing happened.
     hasty.publish(name, json!({"payload": 4})).await.problem(503, "redis_unavailable");
     hasty.lease(name, json!({})).await.problem(503, "redis_unavailable");
     hasty.ack_leased(&held).await.problem(503, "redis_unavailable");

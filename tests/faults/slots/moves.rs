@@ -24,7 +24,7 @@ pub async fn visit_sqs(client: &Client) {
     call("DeleteMessage", held).await;
 }
 
-/// A dump, and its load beside what is there.
+/// A dump, and its load alongside what is there.
 pub async fn visit_moves(client: &Client, redis: &Redis) {
     let every = json!({"every_ms": 3_600_000, "topic": "slots-moved", "message": {"payload": 1}});
     client.send_json("PUT", "/schedules/slots-moved", &every).await.expect(201);

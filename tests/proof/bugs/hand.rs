@@ -1,4 +1,4 @@
-//! What a probe's client does beside what the load's clients do: it leaves nothing to chance.
+//! What a probe's client does besides what the load's clients do: it leaves nothing to chance.
 
 use serde_json::json;
 

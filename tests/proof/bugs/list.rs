@@ -79,7 +79,7 @@ pub fn all() -> Vec<Bug> {
                 "pack_lease(now + tonumber(ARGV[want + 1]) - 500, number)",
             ),
         bug("no token check", &["I5"], probe!(leases::old_tokens))
-            .does("whoever ever held a message may end or extend its present lease")
+            .does("anyone who ever held a message may end or extend its present lease")
             .patch("*", "if attempts + 1 ~= attempt then return false end", ""),
         bug("token without deadline", &["I5", "I6"], probe!(leases::late_nacks))
             .does("a token holds its lease as long as nobody else was granted the message")
@@ -177,7 +177,7 @@ pub fn all() -> Vec<Bug> {
                 "if state ~= 'ready' then drop_all(k, { member }, 'deleted') end",
             ),
         bug("bulk delete of leased messages", &["I8", "I9", "I11"], probe!(counts::a_bulk_delete))
-            .does("a delete of many messages takes those that somebody holds")
+            .does("a delete of many messages takes leased ones")
             .patch("change_messages", "if state == 'leased' then return 2 end", ""),
         bug("bulk delete counts once", &["I9"], probe!(counts::a_bulk_delete))
             .does("messages that one request deletes are left out of the totals")
@@ -187,7 +187,7 @@ pub fn all() -> Vec<Bug> {
                 "if total ~= 'deleted' then redis.call('HINCRBY', k.meta, total, #members) end",
             ),
         bug("purge takes leased ones", &["I1", "I5", "I9"], probe!(counts::a_purge))
-            .does("a purge removes messages that somebody holds")
+            .does("a purge removes leased messages")
             .patch(
                 "purge_topic",
                 "if ARGV[4] == '1' then\n",
@@ -484,9 +484,9 @@ pub fn all() -> Vec<Bug> {
             .does("64 KiB of every connection are never freed"),
         bug("descriptor kept", &["no growth"], scenario!(endurance::endurance))
             .does("every connection leaves a file open"),
-        // Callbacks, and deaths that are told of elsewhere.
+        // Callbacks, and deaths that are published elsewhere.
         bug("a letter goes with its message", &["I1"], probe!(calls::letters))
-            .does("what is deleted before its death was told of elsewhere is never told of")
+            .does("what is deleted before its death was published elsewhere is never published there")
             .patch("*", "  if died then members = but_untold(k, members) end\n", ""),
         bug("a move without a claim", &["I8"], probe!(moves::moves, 2))
             .does("what was redriven or deleted since it was read moves all the same")

@@ -1,6 +1,6 @@
 //! I12, no lost wake-ups: who waits is granted what was published, however dead or cut off the one is that published it.
 //!
-//! A message that is ready, that nothing has taken away and that nobody is granted, while somebody waits from before until
+//! A message that is ready, that nothing has taken away and that nobody is granted, while a client waits from before until
 //! long after: then nobody told the one who waits. A fault is no excuse for what was published after it; a machine that answers
 //! nobody in time is.
 

@@ -157,7 +157,7 @@ fn binds(run: &Run, life: &Life, due: &Due, index: usize, movers: &[Mover]) -> b
         return false;
     }
     let before = op.answered <= held.at.0
-        // Attempts count from anew where a loss took some: then a later nack says nothing of them.
+        // Attempts start over where a loss took some: then a later nack says nothing of them.
         || due
             .before_attempt
             .is_some_and(|attempt| held.grant.attempt > attempt && op.sent <= held.at.1);

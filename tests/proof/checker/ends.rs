@@ -1,5 +1,5 @@
-//! I1: what was published is there until something that may end it ran. I11 and I15 beside it: what
-//! ended is not there any more, for whoever asks after the answer.
+//! I1: what was published is there until something that may end it ran. I11 and I15 alongside it: what
+//! ended is not there any more, for anyone who asks after the answer.
 
 use super::due::seen_by;
 use super::found::Found;
@@ -62,7 +62,7 @@ fn at_the_end(run: &Run, life: &Life, at: usize, found: &mut Found) {
     }
 }
 
-/// Somebody was told that there is no such message.
+/// A client was told that there is no such message.
 fn not_found(run: &Run, life: &Life, at: usize, op: &Op, found: &mut Found) {
     let look = Look::from(op);
     if life.may_be_gone(run, look) {
@@ -78,7 +78,7 @@ fn not_found(run: &Run, life: &Life, at: usize, op: &Op, found: &mut Found) {
     found.say(Some(at), format!("{name}: {} was not found at {}, {why}", life.id, op.answered));
 }
 
-/// Somebody was shown, or changed, what had ended before.
+/// A client was shown, or changed, what had ended before.
 fn still_there(run: &Run, life: &Life, at: usize, one: usize, found: &mut Found) {
     let op = &run.ops[one];
     let Some(end) = life.ended_before(run, op.into()).filter(|end| *end != one) else { return };

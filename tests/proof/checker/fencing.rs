@@ -37,7 +37,7 @@ struct Gaps {
 }
 
 /// Each grant is one attempt more than the one before; what is missing was lost on the way to
-/// somebody, or given back because its wait was over.
+/// a client, or given back because its wait was over.
 fn sequence(run: &Run, life: &Life, at: usize, gaps: &mut Gaps, found: &mut Found) {
     let mut top = 0;
     for (index, next) in life.held.iter().enumerate() {

@@ -61,7 +61,7 @@ fn gave_back(run: &Run, life: &Life, held: usize, look: Look) -> bool {
     })
 }
 
-/// Is it certain that somebody holds it, all the time that this op takes? Then since which grant.
+/// Is it certain that a client holds it, all the time that this op takes? Then since which grant.
 pub(super) fn certainly_held(run: &Run, life: &Life, at: usize) -> Option<usize> {
     let look = Look::from(&run.ops[at]);
     let held = life.last_before(look.sent)?;
@@ -71,7 +71,7 @@ pub(super) fn certainly_held(run: &Run, life: &Life, at: usize) -> Option<usize>
     (!over && !ended && look.answered < one.forgotten).then_some(held)
 }
 
-/// May somebody hold it, at some time of this look?
+/// May a client hold it, at some time of this look?
 pub(super) fn may_be_held(run: &Run, life: &Life, look: Look) -> bool {
     let born = life.birth.map_or(0, |birth| birth.sent);
     let earliest = run.clock.lowest(look.sent, look.answered) - SLACK;

@@ -215,7 +215,7 @@ impl<'a> Life<'a> {
             || run.purges.touch(born, NEVER)
     }
 
-    /// May it be gone for whoever looks then?
+    /// May it be gone for anyone who looks then?
     pub fn may_be_gone(&self, run: &Run, look: Look) -> bool {
         let (from, forgotten) = self.there_from(run);
         if look.sent < from || look.answered >= forgotten || self.may_end <= look.answered {
@@ -249,7 +249,7 @@ impl<'a> Life<'a> {
         ends.copied().find(|at| run.in_force(*at, look))
     }
 
-    /// May it be dead for whoever looks then?
+    /// May it be dead for anyone who looks then?
     pub fn may_be_dead(&self, run: &Run, look: Look) -> bool {
         let born = self.birth.map_or(Ms::MIN, |birth| birth.sent);
         self.may_be_buried <= look.answered

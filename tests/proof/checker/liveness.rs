@@ -1,13 +1,13 @@
-//! I12: with nobody in the way, a message is granted soon after it fell due to somebody who waits
+//! I12: with nobody in the way, a message is granted soon after it fell due to a client who waits
 //! for it, and a long poll is answered soon after its wait is over. How soon depends on the machine,
-//! so whoever calls says what is too late.
+//! so anyone who calls says what is too late.
 
 use super::faults::Faults;
 use super::windows::Windows;
 use super::{Violation, clock::Clock};
 use crate::proof::history::{History, Ms, Op, Outcome, What};
 
-/// How late messages were granted to somebody who was waiting when they fell due.
+/// How late messages were granted to a client who was waiting when they fell due.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Lateness {
     /// Of a hundred, ninety-nine were not later than this (ms).
@@ -70,7 +70,7 @@ fn latenesses(history: &History) -> Vec<(Ms, String)> {
                 || due > at
                 || faults.disturbed.touch(due, at)
                 || paused.touch(due, at);
-            // Somebody waited from before it fell due: until this grant, or for as long as that.
+            // A client waited from before it fell due: until this grant, or for as long as that.
             let waited = waiting.latest_end(due - 1).map_or(Ms::MIN, |end| end.min(at));
             if !excused && waited >= due {
                 let what =

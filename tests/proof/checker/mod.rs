@@ -1,4 +1,4 @@
-//! Reads the record of a run beside what lies in Redis at its end, and names every promise of
+//! Reads the record of a run alongside what lies in Redis at its end, and names every promise of
 //! `guarantees.md` that does not hold of them.
 //!
 //! It knows nothing of how dueq works, only what answers say. Where an answer is lost it takes the
@@ -7,7 +7,7 @@
 //! An op ran between `sent` and `answered`, or, of unknown outcome, at some time after `sent`, or
 //! not at all. So something is certain only where the answer to one was there before another was
 //! sent, or where an instant of Redis's says so. After a power loss that may forget, what was
-//! answered shortly before is of unknown outcome too, for whoever looks after the loss.
+//! answered shortly before is of unknown outcome too, for anyone who looks after the loss.
 
 mod attempts;
 mod birth;

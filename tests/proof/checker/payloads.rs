@@ -60,7 +60,7 @@ fn makers(run: &Run, sources: &[usize]) -> usize {
     if forgotten || super::idempotency::apart(run, **first, **last) { made.len() } else { 1 }
 }
 
-/// Somebody saw this message with this payload.
+/// A client saw this message with this payload.
 fn seen(run: &Run, found: &mut Found, at: usize, payload: &str, look: Look) {
     let life = &run.lives[at];
     let sources: &[usize] = run.sources.get(payload).map_or(&[], Vec::as_slice);

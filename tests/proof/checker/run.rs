@@ -37,7 +37,7 @@ pub(super) struct Run<'a> {
     pub unseen_replaces: HashMap<&'a str, Windows>,
 }
 
-/// An op for whoever looks at what it tells: between which instants it ran.
+/// An op for anyone who looks at what it tells: between which instants it ran.
 #[derive(Clone, Copy)]
 pub(super) struct Look {
     pub sent: Ms,
@@ -193,7 +193,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Is it certain that what this op did is in force for whoever looks then?
+    /// Is it certain that what this op did is in force for anyone who looks then?
     pub fn in_force(&self, at: usize, look: Look) -> bool {
         let op = &self.ops[at];
         op.bare().is_ok() && look.answered < self.forgotten(at)

@@ -1,4 +1,4 @@
-//! A message's own history, in order: what whoever reads a violation wants to see first.
+//! A message's own history, in order: what a reader of a violation wants to see first.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! I9 beside the record: a total counts each request that was answered ok once, and of the others
+//! I9 alongside the record: a total counts each request that was answered ok once, and of the others
 //! only what may have run. What is conserved in Redis itself is the audit's to say (I8, I9).
 
 use std::collections::{BTreeMap, HashSet};
@@ -133,7 +133,7 @@ fn of_publish(publish: &Publish, ok: i64, may: i64, bounds: &mut Bounds) {
 
 fn of_messages(run: &Run, bounds: &mut Bounds) {
     for life in &run.lives {
-        // Its publish was answered, or somebody saw it all the same.
+        // Its publish was answered, or a client saw it all the same.
         let (there, forgotten) = life.there_from(run);
         let known = there < super::life::NEVER && forgotten == Ms::MAX;
         let answered = !life.births.is_empty();

@@ -12,7 +12,7 @@ pub fn dice(seed: u64, purpose: impl Hash) -> StdRng {
     StdRng::seed_from_u64(hasher.finish())
 }
 
-/// What is in store for a message beside its consumers.
+/// What is in store for a message alongside its consumers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Fate {
     /// It is to be deleted.
@@ -33,7 +33,7 @@ pub fn fate(seed: u64, payload: &str) -> Fate {
     }
 }
 
-/// One of these, each as often as the number beside it says.
+/// One of these, by their weights.
 pub fn pick<T: Copy>(dice: &mut StdRng, choices: &[(T, u32)]) -> T {
     let total: u32 = choices.iter().map(|(_, weight)| weight).sum();
     let mut at = dice.random_range(0..total);

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::harness::instant;
 use crate::proof::history::{Ms, OnDuplicate, Outcome, Publish};
 
-/// What a publish says beside its payload.
+/// What a publish says besides its payload.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     pub delay: Ms,
@@ -109,7 +109,7 @@ pub fn payload(client: u64, number: u64, padding: usize) -> String {
     format!(r#"{{"u" :"{client}-{number}", "x":{spelling}, "pad":"{}"}}"#, "p".repeat(padding))
 }
 
-/// A control character, each in its turn: NUL, those below the space, DEL, those of Latin-1. Whoever cuts a name off at one
+/// A control character, each in its turn: NUL, those below the space, DEL, those of Latin-1. Anyone who cuts a name off at one
 /// takes it for another's, since names differ behind it.
 pub fn control(number: u64) -> char {
     let controls = (0..0x20).chain(0x7f..0xa0);

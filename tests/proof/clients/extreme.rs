@@ -1,4 +1,4 @@
-//! Beside every load a topic whose messages are as long as they may be in every part, so that the watch over the time of
+//! Every load has a topic whose messages are as long as they may be in every part, so that the watch over the time of
 //! scripts sees all scripts with them under all faults.
 
 use std::sync::Arc;

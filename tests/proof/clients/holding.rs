@@ -161,7 +161,7 @@ impl Actor {
         outcome
     }
 
-    /// extendBatch, each for as long as stands beside it; their new deadlines.
+    /// extendBatch, each for its own time; their new deadlines.
     pub async fn extend_batch(&mut self, grants: &[(Grant, Ms)]) -> Vec<Outcome<Ms>> {
         let items =
             grants.iter().map(|(grant, ms)| (&grant.id, &grant.token, json!({"lease_ms": ms})));

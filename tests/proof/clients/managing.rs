@@ -1,4 +1,4 @@
-//! What is done to a message or a topic by somebody who holds no lease.
+//! What is done to a message or a topic by a client who holds no lease.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};

@@ -32,7 +32,7 @@ pub enum Way {
     Brink,
     /// Acked just after its deadline.
     Late,
-    /// Acked, nacked or extended after its deadline, when somebody else may have it.
+    /// Acked, nacked or extended after its deadline, when another client may have it.
     Stale,
     /// Nobody hears of its holder again.
     Crash,
@@ -74,7 +74,7 @@ pub struct Mix {
     pub watchers: u64,
     /// Pauses and resumes the topic; more than one would resume each other's pauses.
     pub pausers: u64,
-    /// Take the longest messages that there may be through all states, on a topic beside.
+    /// Take the longest messages that there may be through all states, on a topic alongside.
     pub extreme: u64,
 
     /// Of a hundred publishes how many are due at once.

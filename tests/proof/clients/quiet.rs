@@ -1,5 +1,5 @@
-//! Beside every load a quiet topic, where messages are few and whoever waits waits for long: a wake-up that is lost shows
-//! there. On the load's own topic somebody always asks anew.
+//! Every load has a quiet topic, where messages are few and clients wait for long: a wake-up that is lost shows
+//! there. On the load's own topic a client always asks again.
 
 use std::sync::Arc;
 use std::time::Duration;

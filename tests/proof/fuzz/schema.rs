@@ -1,7 +1,7 @@
 //! The OpenAPI document walked by schemathesis: requests that it makes up from the document, right ones and wrong ones,
 //! find no 5xx, no undocumented status and no answer of another shape.
 //!
-//! What is asked of each answer, and what is not, stands in `schemathesis.toml` beside this file. A walk is as long as that
+//! What is asked of each answer, and what is not, stands in `schemathesis.toml` alongside this file. A walk is as long as that
 //! says; [`schemathesis`] takes one after another, each with a seed of its own, until its time is over.
 
 use std::fs::{self, File};

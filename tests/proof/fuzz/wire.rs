@@ -92,7 +92,7 @@ const PIECES: &[&str] = &[
     "9223372036854775808",
 ];
 
-/// Requests that are right, each a line, headers beside the host, and a JSON body.
+/// Requests that are right, each a line, headers besides the host, and a JSON body.
 const GOOD: &[(&str, &str, &str)] = &[
     (
         "POST /topics/wire/messages",

@@ -1,4 +1,4 @@
-//! The steps of whoever looks after messages and topics: look, change, delete, redrive, purge, pause,
+//! The steps that look after messages and topics: look, change, delete, redrive, purge, pause,
 //! configure.
 
 use std::collections::{BTreeMap, HashSet};

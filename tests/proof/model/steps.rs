@@ -75,7 +75,7 @@ pub enum Bulk {
 #[derive(Clone, Debug)]
 pub enum Leap {
     Ms(i64),
-    /// To the n-th instant at which something happens by itself, or a millisecond beside it.
+    /// To the n-th instant at which something happens by itself, or a millisecond before or after it.
     Next(u8, i64),
 }
 

@@ -74,7 +74,7 @@ impl<'a> Walk<'a> {
         self.look_at_stirred(via).await
     }
 
-    /// What time has ended lets others of its group go when somebody looks: at this time, then.
+    /// What time has ended lets others of its group go when a client looks: at this time, then.
     async fn look_at_stirred(&mut self, via: bool) -> Kept {
         for at in [0, 1] {
             if std::mem::take(&mut self.world.stirred[at]) {
@@ -92,7 +92,7 @@ impl<'a> Walk<'a> {
             step.op,
             Op::Purge { .. } | Op::BulkByQuery { .. } | Op::Put(..) | Op::Patch(..)
         ) {
-            // What time has brought is carried out when somebody looks: here first, so that it is
+            // What time has brought is carried out when a client looks: here first, so that it is
             // not counted as purged, and not undone by a change of what it goes by.
             self.look_at_topic(via, at).await?;
         }

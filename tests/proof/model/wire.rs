@@ -27,7 +27,7 @@ impl Reply {
 pub struct Talk {
     wires: [Wire; 2],
     addrs: [String; 2],
-    /// What was said, where somebody wants to read it.
+    /// What was said, if it is to be read.
     pub heard: Option<Vec<String>>,
     pub requests: u64,
 }

@@ -59,7 +59,7 @@ async fn backlog(client: &Client, topic: &str, deep: usize) {
     }
 }
 
-/// A topic that is full many times over drops its oldest for whoever publishes.
+/// A topic that is full many times over drops its oldest for anyone who publishes.
 async fn lowered_bound(findings: &mut Findings, client: &Client, deep: usize) -> String {
     let topic = topic("adversary-bound");
     client.configure(&topic, json!({"max_messages": 1_000_000, "on_full": "drop_oldest"})).await;
@@ -233,7 +233,7 @@ async fn control_characters(findings: &mut Findings, client: &Client) -> String 
     let answer = client.redrive_topic(&topic, json!({})).await.expect(200).json();
     let redriven = number(&answer, "redriven");
     findings.demand(redriven == ids.len() as i64, "I10", || format!("{redriven} redriven"));
-    // Whoever cuts a name off finds this one.
+    // Anyone who cuts a name off finds this one.
     for cut in ["a", "i"] {
         let made =
             client.publish(&topic, json!({"payload": 0, "key": cut, "idempotency_key": cut})).await;

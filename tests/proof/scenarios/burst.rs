@@ -127,7 +127,7 @@ async fn consume(client: Client, topic: String, granted: Granted, all: usize) {
     client.lease(&topic, json!({"acks": acks})).await.expect(200);
 }
 
-/// How long Redis let somebody else wait each time, ms, longest first; on a thread of its own, which waits for nothing else.
+/// How long Redis let another client wait each time, ms, longest first; on a thread of its own, which waits for nothing else.
 fn ping(url: &str, done: &AtomicBool) -> Vec<f64> {
     let mut connection = redis::Client::open(url).unwrap().get_connection().expect("a connection");
     let mut took = Vec::new();

@@ -133,7 +133,7 @@ async fn judge(
     }
 }
 
-/// Ends the leases of whoever is dead, half a second from now; how many there were.
+/// Ends the leases of dead instances, half a second from now; how many there were.
 async fn end_leases(redis: &Redis, topic: &str) -> usize {
     let key = format!("dueq:{{{topic}:0}}:unack");
     let held: usize = redis.command(&["ZCARD", &key]).await;

@@ -13,7 +13,7 @@ use crate::proof::stage::{Report, Setting};
 
 /// Clients that vanish together.
 const CROWD: usize = 60;
-/// How soon somebody else must have what was granted to them.
+/// How soon another client must have what was granted to them.
 const SOON: Duration = Duration::from_secs(1);
 /// How long before they fall due their messages are published, ms.
 const AHEAD: u64 = 400;
@@ -25,7 +25,7 @@ pub async fn client_gone(setting: Setting) -> Report {
     let mut crew = Crew::start(&setting, 2).await;
     let topic = topic("client-gone");
     let (here, there) = (crew.client(0), crew.client(1));
-    // Somebody who stays: no crowd may take this one along.
+    // A client who stays: no crowd may take this one along.
     let stays = seated(&here, &format!("{topic}-quiet")).await;
     waiters(&here, 1).await;
     for _ in 0..setting.rounds {

@@ -72,7 +72,7 @@ impl Ground {
         }
         let whole = topic(name);
         clients[0].new_topic(&whole, setting.topic(json!({"partitions": PARTITIONS}))).await;
-        // Few, so that a busy machine looks at all of them in less time than somebody may be deaf for.
+        // Few, so that a busy machine looks at all of them in less time than a client may be deaf for.
         let quiet = Load::quiet_topic_of(&whole);
         clients[0].new_topic(&quiet, setting.topic(json!({"partitions": 4}))).await;
         let split = Run::on_with(name, whole, setting, &Fleet::new(clients.clone()), mix());
@@ -138,7 +138,7 @@ impl Ground {
         }
     }
 
-    /// Demands that somebody noticed the faults.
+    /// Demands that a client noticed the faults.
     pub fn demand_met(&mut self) {
         let refused: usize = self.refused().iter().sum();
         self.runs[0].bit(refused > 0, || "no request met the failovers".into());

@@ -216,7 +216,7 @@ async fn agree(clients: &[Client], topics: &[String], findings: &mut Findings) {
 }
 
 /// What lies on the server that forgot nothing is there, in its own topic. So it is under its id, unless the list has forgotten
-/// the topic: somebody else may have got its number since.
+/// the topic: another client may have got its number since.
 async fn stay(
     cluster: &Cluster,
     sure: usize,

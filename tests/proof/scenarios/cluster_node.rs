@@ -76,7 +76,7 @@ fn loaded(node: &Redis) -> Option<f64> {
 }
 
 /// A slot moves key by key, and its target is killed with half of the keys. In turns it comes back at once, and its replica
-/// takes its place, whereupon somebody tells both ends of the slot about each other. What the target had and its replica not
+/// takes its place, whereupon a client tells both ends of the slot about each other. What the target had and its replica not
 /// is lost.
 pub async fn cluster_target_killed(setting: Setting) -> Report {
     let mut ground = Ground::start("cluster_target_killed", &setting, options(&setting, 1)).await;

@@ -65,7 +65,7 @@ fn body(value: &Value) -> Option<Vec<u8>> {
     Some(value.to_string().into_bytes())
 }
 
-/// A message that falls due while somebody waits for it is granted then.
+/// A message that falls due while a client waits for it is granted then.
 async fn woken_on_time(findings: &mut Findings, client: &Client) {
     let topic = topic("descriptors-after");
     client.published(&topic, json!({"payload": 1, "delay_ms": 500})).await;

@@ -100,8 +100,8 @@ pub async fn caught_up(primary: &Redis, replica: &Redis) {
     .await;
 }
 
-/// Failover and failback under load. Beside it a lease that only the old primary knew of: once that is primary again, the
-/// token must not fit the grant that somebody else has got meanwhile.
+/// Failover and failback under load. Alongside it a lease that only the old primary knew of: once that is primary again, the
+/// token must not fit the grant that another client has got meanwhile.
 pub async fn failover(setting: Setting) -> Report {
     let mut pair = Pair::start(&setting).await;
     let at = |pair: &Pair| Dueq::at(&pair.address.url()).bug(setting.bug);

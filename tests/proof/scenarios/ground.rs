@@ -36,7 +36,7 @@ pub fn hasty(launch: Launch) -> Launch {
     launch.args(["--redis-timeout-ms", &DEADLINE.to_string()])
 }
 
-/// A load, and what its scenario found beside it.
+/// A load, and what its scenario found alongside it.
 pub struct Run {
     pub load: Load,
     pub setting: Setting,

@@ -16,7 +16,7 @@ use crate::proof::stage::{Report, Setting};
 const LEASE: Ms = 1_000;
 /// Messages of a round.
 const HELD: usize = 12;
-/// How late a message may come that somebody waits for (I12).
+/// How late a message may come that a client waits for (I12).
 const LATE: Ms = 1_000;
 
 /// Of two instances under the usual load one is stopped with SIGSTOP for twice a lease, while its clients send it their

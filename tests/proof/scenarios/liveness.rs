@@ -1,4 +1,4 @@
-//! How soon a message reaches somebody who waits for it.
+//! How soon a message reaches a client who waits for it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! Wake-ups that nobody sends: whoever would have to is killed, or never learns that what it sent has run.
+//! Wake-ups that nobody sends: anyone who would have to is killed, or never learns that what it sent has run.
 
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,7 @@ struct Ground {
 
 /// Consumers wait in long polls at one instance. Another's script runs and its answer never comes, and it is killed; or Redis
 /// stands still in the middle of a publish; or the connection over which wake-ups come is cut. From then on every publish
-/// that is answered 2xx is granted to somebody who waits within a second.
+/// that is answered 2xx is granted to a client who waits within a second.
 pub async fn lost_wakes(setting: Setting) -> Report {
     let redis = redis(&setting).start().await;
     let proxy = Proxy::of(&redis).await;
@@ -117,7 +117,7 @@ async fn unsubscribed(run: &Run, ground: &Ground) {
     run.fault(FaultKind::ConnectionsCut, from);
 }
 
-/// Publishes for whoever still waits: the first of them has something soon, and in the end all have.
+/// Publishes for anyone who still waits: the first of them has something soon, and in the end all have.
 async fn serve(run: &mut Run, mut waiting: JoinSet<Option<Instant>>, client: u64) {
     let mut publisher = run.load.actor(client);
     let mut last = Instant::now();

@@ -17,7 +17,7 @@ const DEEP: usize = 17;
 /// How long all of the other groups may take to let more go, in the long form, on a busy machine.
 const RAISED_WITHIN: Duration = Duration::from_secs(10);
 
-/// Beside `setting.messages` messages of one group (1,000,000 are meant), and 1,200 other groups, everything that clients can
+/// Alongside `setting.messages` messages of one group (1,000,000 are meant), and 1,200 other groups, everything that clients can
 /// do is done: no script takes long, which the watch over all scenarios sees. The short form puts 3,000 there, and 40 groups.
 pub async fn million_blocked(setting: Setting) -> Report {
     let mut findings = Findings::new("million_blocked", &setting);

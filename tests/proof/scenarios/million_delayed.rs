@@ -17,7 +17,7 @@ const WORKERS: usize = 32;
 /// How much of the empty topic's rate must be left.
 const LEAST: f64 = 0.90;
 
-/// Beside `setting.messages` messages (1,000,000 are meant) that are due in a year publishing, leasing and acking is as fast
+/// Alongside `setting.messages` messages (1,000,000 are meant) that are due in a year publishing, leasing and acking is as fast
 /// as in an empty topic. The short form puts 3,000 there and leaves the rate out.
 pub async fn million_delayed(setting: Setting) -> Report {
     let mut findings = Findings::new("million_delayed", &setting);

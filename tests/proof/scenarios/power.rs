@@ -63,7 +63,7 @@ async fn no_storm(run: &mut Run, dueq: &Dueq, redis: &Redis) {
     run.demand(logged < 100_000, "no storm", || format!("{logged} bytes of log: {}", dueq.log()));
 }
 
-/// How many connections somebody who is no Redis gets at this port; it closes them at once.
+/// How many connections a client who is no Redis gets at this port; it closes them at once.
 async fn connections_within(limit: Duration, port: u16) -> usize {
     let mut connections = 0;
     let _ = timeout(limit, async {

@@ -15,7 +15,7 @@ use crate::proof::history::{FaultKind, now};
 use crate::proof::load::Load;
 use crate::proof::stage::{Report, Setting};
 
-/// The dueq that the upgrade begins from; set by whoever runs this.
+/// The dueq that the upgrade begins from; set by anyone who runs this.
 pub static OLDER: OnceLock<PathBuf> = OnceLock::new();
 
 /// How long instances of both versions work side by side after each step.

@@ -15,7 +15,7 @@ use crate::proof::stage::{Report, Setting};
 /// What two instances may take to agree.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Under load, and beside it: no instance goes on with a configuration that Redis lost, no revision is given out twice, a
+/// Under load, and alongside it: no instance goes on with a configuration that Redis lost, no revision is given out twice, a
 /// lost grant's token fits no later grant, and schedules are as they were.
 pub async fn snapshot_restored(setting: Setting) -> Report {
     // Nothing but the snapshot is on disk.

@@ -18,13 +18,13 @@ use crate::proof::stage::{Report, Setting};
 enum Way {
     /// The lease is over; nobody has been granted the message since.
     Over,
-    /// The lease is over and somebody else holds the message.
+    /// The lease is over and another client holds the message.
     OverAndGranted,
     /// It was extended, and is over since.
     ExtendedAndOver,
     Nacked,
     Released,
-    /// Given back, and somebody else holds the message.
+    /// Given back, and another client holds the message.
     NackedAndGranted,
     Acked,
     /// Given up for dead.
@@ -36,7 +36,7 @@ enum Way {
     TopicMadeAnew,
     /// One character of the holder's token is another.
     Forged,
-    /// The token of the message beside it.
+    /// The token of the message alongside it.
     Another,
 }
 
@@ -58,7 +58,7 @@ const WAYS: [Way; 13] = [
     Another,
 ];
 
-/// A message with a token that is over, and one that is not, where somebody holds it.
+/// A message with a token that is over, and one that is not, where a client holds it.
 struct Stale {
     id: String,
     token: String,
@@ -66,7 +66,7 @@ struct Stale {
 }
 
 /// `setting.messages` tokens (130 in the short form) are made stale in every way, and each is tried as an ack, a nack and an
-/// extend, alone, in a batch, and beside a lease: every try is answered 409 or 404, nothing changes, and the message's holder
+/// extend, alone, in a batch, and alongside a lease: every try is answered 409 or 404, nothing changes, and the message's holder
 /// of that time can still ack it.
 pub async fn stale_tokens(setting: Setting) -> Report {
     let mut findings = Findings::new("stale_tokens", &setting);
@@ -238,7 +238,7 @@ async fn try_alone(findings: &mut Findings, client: &Client, way: Way, stale: &[
     }
 }
 
-/// All tokens in batches, and as acks beside a lease.
+/// All tokens in batches, and as acks alongside a lease.
 async fn try_together(
     findings: &mut Findings,
     client: &Client,

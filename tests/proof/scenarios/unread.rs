@@ -139,7 +139,7 @@ async fn called_in_vain(findings: &mut Findings, client: &Client) {
     findings.tally().published += (bad.len() + good.len()) as u64;
 }
 
-/// Accepts whoever comes and says this again and again, or nothing.
+/// Accepts anyone who comes and says this again and again, or nothing.
 async fn say_for_ever(listener: TcpListener, words: Vec<u8>) {
     let mut connections = JoinSet::new();
     while let Ok((mut stream, _)) = listener.accept().await {

@@ -82,7 +82,7 @@ async fn deletions_cut_off_anywhere_lose_nothing_that_is_published_beside_them()
         for n in 0..40 {
             let key = json!({"payload": n, "key": format!("{round}-{n}")});
             let message = if n % 2 == 0 { key } else { json!({"payload": n}) };
-            // While the deletion is taken back, somebody may be told that nothing happened.
+            // While the deletion is taken back, a client may be told that nothing happened.
             let id = eventually("a publish", || async {
                 let answer = other.publish(&topic, message.clone()).await;
                 assert!([201, 503].contains(&answer.status), "{answer}");
@@ -95,7 +95,7 @@ async fn deletions_cut_off_anywhere_lose_nothing_that_is_published_beside_them()
         let missing: Vec<_> = sent.difference(&ids(&held)).cloned().collect();
         assert!(missing.is_empty(), "round {round}: lost {missing:?}");
         super::ack_all(&other, &held).await;
-        // It may be gone, and is made with one partition by whoever publishes.
+        // It may be gone, and is made with one partition by anyone who publishes.
         let put = ground.one.client().put_topic(&topic, json!({"partitions": PARTITIONS})).await;
         if put.status == 422 {
             other.delete_topic(&topic, "").await.expect(204);

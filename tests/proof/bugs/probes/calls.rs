@@ -1,4 +1,4 @@
-//! Callbacks that wait for a place or are broken off (I7, I10, I12, I14), and deaths that are told of elsewhere (I1).
+//! Callbacks that wait for a place or are broken off (I7, I10, I12, I14), and deaths that are published elsewhere (I1).
 
 use std::time::Duration;
 

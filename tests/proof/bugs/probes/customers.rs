@@ -182,7 +182,7 @@ pub async fn a_ttl_in_line(scene: &mut Scene) {
         for grant in hand.leased(1, 30_000, 2_000).await {
             granted += 1;
             tokio::time::sleep(std::time::Duration::from_millis(350)).await;
-            // Whoever looks sees what is over by then.
+            // Anyone who looks sees what is over by then.
             for id in &ids {
                 client.get(id).await;
             }

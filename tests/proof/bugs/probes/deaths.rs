@@ -33,7 +33,7 @@ pub async fn budgets(scene: &mut Scene) {
     fail(&mut hand, 4).await;
 }
 
-/// A redrive gives a budget anew.
+/// A redrive gives a new budget.
 pub async fn a_redrive(scene: &mut Scene) {
     let mut hand = scene.hand(0);
     let id = hand.publish_ok(Options::attempts(2)).await;

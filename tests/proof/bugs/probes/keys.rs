@@ -63,7 +63,7 @@ pub async fn a_key_with_a_nul(scene: &mut Scene) {
     scene.look().await;
     hand.publish_ok(Options::key("a\0b")).await; // answered by the first
     hand.work(1, 1_000).await;
-    // Whoever publishes next mends what was left of the first.
+    // Anyone who publishes next mends what was left of the first.
     scene.look().await;
     hand.publish_ok(Options::key("a\0b")).await;
 }

@@ -45,7 +45,7 @@ pub async fn late_nacks(scene: &mut Scene) {
     }
 }
 
-/// Tokens of a grant that is over, used while somebody else holds the messages.
+/// Tokens of a grant that is over, used while another client holds the messages.
 pub async fn old_tokens(scene: &mut Scene) {
     let mut hand = scene.hand(0);
     let old = held(scene, 6).await;
@@ -104,7 +104,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// Redis has forgotten the newest part of its history, as after a power loss: the AOF is cut back to before a grant. What is
-/// left is consistent, Redis gives the same attempt to somebody else, and the token from before fits nothing.
+/// left is consistent, Redis gives the same attempt to another client, and the token from before fits nothing.
 pub async fn a_forgotten_grant(mut setting: Setting) -> Report {
     setting.durability = Durability::Always;
     let mut scene = Scene::start("a_forgotten_grant", setting, 2).await;

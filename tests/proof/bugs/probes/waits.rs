@@ -16,7 +16,7 @@ async fn consume(hand: &mut Actor, wait: i64) {
     hand.work(1, wait).await;
 }
 
-/// Publishes through one instance what somebody waits for at the other, and has done for longer than the checker takes a
+/// Publishes through one instance what a client waits for at the other, and has done for longer than the checker takes a
 /// request to be on its way.
 async fn publish_to_who_waits(scene: &Scene) {
     waiters(&scene.dueq[1].client(), 1).await;
@@ -24,7 +24,7 @@ async fn publish_to_who_waits(scene: &Scene) {
     scene.hand(0).publish_ok(Options::default()).await;
 }
 
-/// Messages fall due while somebody waits for them: one that was there, and one that comes through
+/// Messages fall due while a client waits for them: one that was there, and one that comes through
 /// another instance.
 pub async fn waiting_consumers(scene: &mut Scene) {
     let [mut one, mut other] = [scene.hand(0), scene.hand(1)];
@@ -35,7 +35,7 @@ pub async fn waiting_consumers(scene: &mut Scene) {
     scene.in_time();
 }
 
-/// Redis was restarted; then somebody waits, and a message comes through another instance.
+/// Redis was restarted; then a client waits, and a message comes through another instance.
 pub async fn waiting_after_a_restart(mut setting: Setting) -> Report {
     setting.durability = Durability::Always;
     let mut scene = Scene::start("waiting_after_a_restart", setting, 2).await;

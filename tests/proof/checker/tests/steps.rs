@@ -21,7 +21,7 @@ fn forward_all_falls_due_sooner() {
         [publish(1000, HOUR, &payload(A), Outcome::Ok(A)), moved(A, 1, 1000 + HOUR, 2_500, HOUR)];
     stepped(ops.clone(), HOUR).there(A, "unack").passes();
     Small::of(ops).there(A, "unack").names("I3 never early");
-    // A lease from before is over: somebody else has it, and its holder is refused.
+    // A lease from before is over: another client has it, and its holder is refused.
     let taken = [
         published(1000, A),
         granted(A, 1, 9, 1900),

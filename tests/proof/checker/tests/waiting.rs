@@ -49,7 +49,7 @@ fn a_long_poll_that_is_answered_late_is_named() {
     assert_eq!(overdue(&Small::of([op]).history(), 500)[0].invariant, "I12");
 }
 
-/// Somebody waits from 1000 on for 8 s; A is published at 1100 and granted as late as that.
+/// A client waits from 1000 on for 8 s; A is published at 1100 and granted as late as that.
 fn untold(granted_at: Ms) -> Small {
     let mut late = lease(grant(A, 1, 1_100, granted_at));
     late.answered = granted_at + 2;
