@@ -11,11 +11,23 @@ use serde_json::{Value, json};
 
 use crate::harness::{Client, Dueq, Launch, Redis, eventually, temp_dir, text, topic};
 
-const AOF: &str = "appendonly.aof.1.incr.aof";
-
 /// A file that a dueq of version 1 left.
 fn left(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/faults/version_1").join(name)
+}
+
+/// The commands of its append-only file, as Redis reads them. Each is a line of words; a character of a word is a byte.
+fn commands() -> Vec<u8> {
+    let mut all = Vec::new();
+    for line in fs::read_to_string(left("commands.jsonl")).unwrap().lines() {
+        let words: Vec<String> = serde_json::from_str(line).unwrap();
+        all.extend(format!("*{}\r\n", words.len()).into_bytes());
+        for word in words {
+            let bytes: Vec<u8> = word.chars().map(|byte| u8::try_from(byte).unwrap()).collect();
+            all.extend([format!("${}\r\n", bytes.len()).as_bytes(), &bytes, b"\r\n"].concat());
+        }
+    }
+    all
 }
 
 /// A data directory that it left.
@@ -23,9 +35,10 @@ fn data_dir() -> PathBuf {
     let data = temp_dir("version_1");
     let files = data.join("appendonlydir");
     fs::create_dir(&files).unwrap();
-    for file in ["appendonly.aof.1.base.rdb", AOF, "appendonly.aof.manifest"] {
+    for file in ["appendonly.aof.1.base.rdb", "appendonly.aof.manifest"] {
         fs::copy(left(file), files.join(file)).unwrap();
     }
+    fs::write(files.join("appendonly.aof.1.incr.aof"), commands()).unwrap();
     data
 }
 
@@ -33,7 +46,7 @@ fn data_dir() -> PathBuf {
 async fn redis_with_its_data() -> Redis {
     let redis = Redis::start().await;
     let mut stream = TcpStream::connect(("127.0.0.1", redis.port())).unwrap();
-    stream.write_all(&fs::read(left(AOF)).unwrap()).unwrap();
+    stream.write_all(&commands()).unwrap();
     stream.write_all(b"PING loaded\r\n").unwrap();
     let mut answers = Vec::new();
     while !answers.ends_with(b"loaded\r\n") {
