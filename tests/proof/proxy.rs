@@ -18,6 +18,9 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::harness::{Redis, free_port};
 
+/// Texts, and what is written over them.
+pub type Texts = &'static [(String, String)];
+
 /// What happens to the answers of Redis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Mode {
@@ -37,8 +40,10 @@ pub enum Mode {
     Refuse,
     /// A connection that the server closes stays open towards the client.
     KeepOpen,
-    /// Wherever the first of two texts is in what passes, either way, the second is written over it and what follows it.
-    Overwrite(&'static [(String, String)]),
+    /// Wherever the first of two texts is in an answer, the second is written over it and what follows it.
+    Overwrite(Texts),
+    /// The same in requests.
+    OverwriteRequests(Texts),
 }
 
 /// How often something was done to answers: reads of a socket, which may hold several answers.
@@ -217,7 +222,9 @@ async fn pass_on(
         if buffer[..read].windows(word.len()).any(|bytes| bytes == word) {
             subscribes.store(true, Ordering::Relaxed);
         }
-        overwrite(*modes.borrow(), &mut buffer[..read]);
+        if let Mode::OverwriteRequests(texts) = *modes.borrow() {
+            overwrite(texts, &mut buffer[..read]);
+        }
         let one_lost = one_lost.load(Ordering::Relaxed);
         let mut pass = passing(&buffer[..read], calls, one_lost);
         let cut = pass < read;
@@ -230,9 +237,8 @@ async fn pass_on(
     }
 }
 
-/// Writes over what passes, in `Overwrite`.
-fn overwrite(mode: Mode, bytes: &mut [u8]) {
-    let Mode::Overwrite(texts) = mode else { return };
+/// Writes over what passes.
+fn overwrite(texts: Texts, bytes: &mut [u8]) {
     for (find, put) in texts {
         for at in 0..(bytes.len() + 1).saturating_sub(find.len().max(put.len())) {
             if bytes[at..].starts_with(find.as_bytes()) {
@@ -284,7 +290,8 @@ async fn hand_back(
                 _ if mute => keep = 0,
                 Mode::KeepOpen if read == 0 => pending().await,
                 Mode::Pass | Mode::Refuse | Mode::DeafSubscriptions | Mode::KeepOpen => {}
-                Mode::Overwrite(_) => overwrite(mode, &mut buffer[..read]),
+                Mode::OverwriteRequests(_) => {}
+                Mode::Overwrite(texts) => overwrite(texts, &mut buffer[..read]),
                 Mode::Swallow => (keep, silent) = (0, true),
                 Mode::Delay(by) => delay = by,
                 Mode::CutInTheMiddle => (keep, last) = (read / 2, true),

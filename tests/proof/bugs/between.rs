@@ -22,7 +22,8 @@ pub fn mode(bug: Option<&str>, replication_id: &str) -> Mode {
         // The answer to WAIT, before that to INFO.
         Some("unconfirmed counts") => pairs(&[(":0\r\n$", ":1\r\n$")]),
         Some("wake-ups not restored") => {
-            pairs(&[("SUBSCRIBE\r\n$9\r\ndueq:wake", "SUBSCRIBE\r\n$9\r\ndueq:deaf")])
+            let deaf = [("SUBSCRIBE\r\n$9\r\ndueq:wake", "SUBSCRIBE\r\n$9\r\ndueq:deaf")];
+            return Mode::OverwriteRequests(pairs(&deaf).leak());
         }
         _ => return Mode::Pass,
     };
