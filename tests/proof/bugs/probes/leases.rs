@@ -109,9 +109,10 @@ pub async fn a_forgotten_grant(mut setting: Setting) -> Report {
     setting.durability = Durability::Always;
     let mut scene = Scene::start("a_forgotten_grant", setting, 2).await;
     let [one, other] = [scene.dueq[0].client(), scene.dueq[1].client()];
-    let (kept, forgotten) = (&topic("kept"), &topic("forgotten"));
-    let surviving = one.published(kept, json!({"payload": "leased before"})).await;
-    let survivor = one.lease_one(kept).await;
+    let (kept, forgotten, leased) = (&topic("kept"), &topic("forgotten"), &topic("leased"));
+    let surviving = one.published(leased, json!({"payload": "leased before"})).await;
+    let survivor = one.lease_one(leased).await;
+    // Nothing of this topic was leased before, so that nothing is left of the run of Redis that the grant is of.
     let twice = one.published(kept, json!({"payload": "leased twice"})).await;
 
     let (aof, before) = (scene.redis.dir().join("appendonlydir"), temp_dir("aof"));
