@@ -58,17 +58,14 @@ local function end_leases(k, now, limit, ttl, budget)
   return ended, died, gone, ended == limit or budget.events <= 0 or budget.bytes <= 0
 end
 
--- Drops those of these waiting messages (member, score, …) whose TTL has ended. `ranked`: the scores are ranks. Returns how
--- many it dropped. The budget says whether any are left.
-local function drop_expired(k, now, list, ranked, ttl, budget)
-  if #list == 0 then return 0 end
-  local members, over = {}, {}
-  for i = 1, #list, 2 do members[#members + 1] = list[i] end
-  local extras = redis.call('HMGET', k.extra, unpack(members))
+-- Drops those of these waiting messages, with their due times, whose TTL has ended. Returns how many it dropped. The budget
+-- says whether any are left.
+local function drop_expired(k, now, members, dues, ttl, budget)
+  if #members == 0 then return 0 end
+  local over, extras = {}, redis.call('HMGET', k.extra, unpack(members))
   for i = 1, #members do
     local _, _, _, _, rest = parse_extra(extras[i])
-    local due = ranked and rank_due(list[2 * i]) or tonumber(list[2 * i])
-    local expires = expiry(k, members[i], rest, due, ttl)
+    local expires = expiry(k, members[i], rest, dues[i], ttl)
     if expires and expires <= now then over[#over + 1] = members[i] end
   end
   over = freeable(k, over, budget)
@@ -105,18 +102,12 @@ local function is_spent(counted, max_attempts, topic_max)
   return counted > 0 and counted >= (tonumber(max_attempts) or topic_max)
 end
 
--- Buries those of the first `most` waiting messages that have used up their attempts. `ready` and then `plain` list them as
--- member, score, …. Returns how many it buried. The budget says whether any are left.
-local function bury_spent(k, at, ready, plain, most, topic_max, budget)
-  local members, died = {}, 0
-  for _, list in ipairs({ ready, plain }) do
-    for i = 1, #list, 2 do
-      if #members < most then members[#members + 1] = list[i] end
-    end
-  end
+-- Buries those of the first `most` of these waiting messages that have used up their attempts. Returns how many it buried.
+-- The budget says whether any are left.
+local function bury_spent(k, at, members, most, topic_max, budget)
   if #members == 0 then return 0 end
-  local extras = redis.call('HMGET', k.extra, unpack(members))
-  for i = 1, #members do
+  local died, extras = 0, redis.call('HMGET', k.extra, unpack(members))
+  for i = 1, math.min(#members, most) do
     local attempts, counted, max_attempts, _, rest = parse_extra(extras[i])
     if is_spent(counted, max_attempts, topic_max) then
       if budget.deaths == 0 or budget.events <= 0 then

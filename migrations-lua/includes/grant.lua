@@ -12,17 +12,11 @@
 local function clear_head(k, now, up, most, ttl, spent_by, budget)
   local dropped, died = 0, 0
   for _, look in ipairs({ most, 64, 64, most }) do
-    look = math.max(look, most)
-    local ready = redis.call('ZRANGE', k.ready, 0, look - 1, 'WITHSCORES')
-    local gone = drop_expired(k, now, ready, true, ttl, budget)
-    local left, plain = look - #ready / 2, {}
-    if left > 0 then
-      plain = redis.call('ZRANGEBYSCORE', k.delayed, '-inf', now, 'WITHSCORES', 'LIMIT', 0, left)
-      gone = gone + drop_expired(k, now, plain, false, ttl, budget)
-    end
+    local members, dues = front(k, now, math.max(look, most))
+    local gone = drop_expired(k, now, members, dues, ttl, budget)
     dropped = dropped + gone
     if gone == 0 and not budget.short then
-      local dead = spent_by and bury_spent(k, up, ready, plain, most, spent_by, budget) or 0
+      local dead = spent_by and bury_spent(k, up, members, most, spent_by, budget) or 0
       died = died + dead
       if dead == 0 and not budget.short then return dropped, died, true end
     end
@@ -53,13 +47,9 @@ end
 -- the first on, are clear after at most so many rounds of that.
 local function hold_early(k, now, most, interval, burst, rounds)
   for round = 0, rounds do
-    local members, dues, ends, early = {}, {}, {}, {}
-    local list = redis.call('ZRANGE', k.ready, 0, most - 1, 'WITHSCORES')
-    for i = 1, #list, 2 do members[#members + 1], dues[#dues + 1] = list[i], rank_due(list[i + 1]) end
-    list = most > #members and redis.call('ZRANGEBYSCORE', k.delayed, '-inf', now, 'WITHSCORES', 'LIMIT', 0, most - #members) or {}
-    for i = 1, #list, 2 do members[#members + 1], dues[#dues + 1] = list[i], tonumber(list[i + 1]) end
+    local members, dues = front(k, now, most)
     if #members == 0 then return most end
-    local first
+    local ends, early, first = {}, {}, nil
     local extras, planned = redis.call('HMGET', k.extra, unpack(members)), redis.call('ZMSCORE', k.turns, unpack(members))
     for i = 1, #members do
       local turns, id = turns_of(extras[i], planned[i])
@@ -78,7 +68,7 @@ local function hold_early(k, now, most, interval, burst, rounds)
     if not first then return most end
     if round == rounds then return first - 1 end
     for id, met in pairs(early) do plan(k, id, now, nil, met) end
-    if k.planned > 1000 then return first - 1 end
+    if k.planned > PLANNED then return first - 1 end
   end
 end
 
@@ -98,31 +88,28 @@ local function take_turns(k, now, found, extras, interval, burst)
   redis.call('ZREM', k.turns, unpack(members))
 end
 
--- Takes due messages one by one, as long as they fit the wants and, with their events and `extra`, `reply_bytes`. `wants`
--- holds, from index 7 on and `step` apart, max_messages, lease_ms and, if step is 4, max_bytes and begun. Returns what it
--- took as member, due, …; the bodies; how many for each want; how many came from `ready`; whether the reply is full.
-local function take_by_size(now, most, ranked, wants, step, reply_bytes, ready, delayed, messages, events, extra)
-  local seen = {}
-  if ranked > 0 then seen = redis.call('ZRANGE', ready, 0, ranked - 1, 'WITHSCORES') end
-  if most > ranked then
-    local plain = redis.call('ZRANGEBYSCORE', delayed, '-inf', now, 'WITHSCORES', 'LIMIT', 0, most - ranked)
-    for i = 1, #plain do seen[#seen + 1] = plain[i] end
-  end
+-- Takes due messages one by one, as long as they fit the wants and, with their events and, if they have any (`special`), their
+-- `extra`, `reply_bytes`. `wants` holds, from index 7 on and `step` apart, max_messages, lease_ms and, if step is 4, max_bytes
+-- and begun. Returns what it took as member, due, …; the bodies; how many for each want; how many came from `ready`; whether
+-- the reply is full.
+local function take_by_size(k, now, most, wants, step, reply_bytes, special)
+  local seen, dues = front(k, now, most)
   local found, bodies, granted, members = {}, {}, {}, {}
   local want, total, full = 7, 0, false
-  local retried = redis.call('EXISTS', events) == 1
+  local retried = redis.call('EXISTS', k.events) == 1
   local count, used = 0, 0
   local at = 1
-  while at < #seen and want <= #wants do
+  while at <= #seen and want <= #wants do
     if #members > 0 and total >= reply_bytes then
       full = true
       break
     end
     local max_bytes = step == 4 and tonumber(wants[want + 2]) or math.huge
     local begun = count > 0 or (step == 4 and wants[want + 3] == '1')
-    local body = redis.call('HGET', messages, seen[at])
+    local body = redis.call('HGET', k.messages, seen[at])
     local size = payload_bytes(body)
-    local whole = size + (retried and redis.call('HSTRLEN', events, seen[at]) or 0) + (extra and 3 * redis.call('HSTRLEN', extra, seen[at]) or 0)
+    local whole = size + (retried and redis.call('HSTRLEN', k.events, seen[at]) or 0)
+    if special then whole = whole + 3 * redis.call('HSTRLEN', k.extra, seen[at]) end
     if #members > 0 and total + whole > reply_bytes then
       full = true
       break
@@ -131,16 +118,14 @@ local function take_by_size(now, most, ranked, wants, step, reply_bytes, ready, 
       granted[#granted + 1] = count
       want, count, used = want + step, 0, 0
     else
-      members[#members + 1] = seen[at]
-      found[at], found[at + 1] = seen[at], seen[at + 1]
-      bodies[#members] = body
-      count, used, total, at = count + 1, used + size, total + whole, at + 2
+      members[at], bodies[at] = seen[at], body
+      found[2 * at - 1], found[2 * at] = seen[at], dues[at]
+      count, used, total, at = count + 1, used + size, total + whole, at + 1
     end
   end
   granted[#granted + 1] = count
-  local popped = math.min(ranked, #members)
-  if popped > 0 then redis.call('ZREM', ready, unpack(members, 1, popped)) end
-  if #members > popped then redis.call('ZREM', delayed, unpack(members, popped + 1)) end
+  local popped = #members > 0 and redis.call('ZREM', k.ready, unpack(members)) or 0
+  if #members > popped then redis.call('ZREM', k.delayed, unpack(members, popped + 1)) end
   return found, bodies, granted, popped, full
 end
 

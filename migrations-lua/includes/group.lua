@@ -97,6 +97,9 @@ local function mark(k, id, at)
   redis.call('ZADD', k.rates, string.format('%d', MARK + at * 1000), table.concat({ id, 'p' }))
 end
 
+-- What a call plans at most, in heads that it looks at.
+local PLANNED = 1000
+
 -- Plans the next 64 turns of a group's heads that were never granted, in the order in which they would go: a head that has left
 -- has taken none. If it has more such heads, marks it for when half of these turns will have come. Once the call has planned
 -- enough, marks it for now instead. `met`: heads further behind whose turns are planned, too. Returns when `wanted` is due if it
@@ -107,7 +110,7 @@ local function plan(k, id, now, wanted, met)
   -- To plan a turn costs as much as to look at eight heads.
   local cost = entries_of(k.heads, id)
   cost = cost + 8 * math.min(cost, 64) + 8
-  if k.planned and k.planned + cost > 1000 then
+  if k.planned and k.planned + cost > PLANNED then
     mark(k, id, 0)
     wake(k.meta, redis.call('HGET', k.meta, 'sleep'), now)
     return

@@ -15,7 +15,8 @@ local function sweep_ttl(k, now, limit, ttl, budget)
   local function look(k, key, from, upto, share, ranked)
     local list = redis.call('ZRANGEBYSCORE', key, from, upto, 'WITHSCORES', 'LIMIT', 0, math.ceil((limit - seen) / share))
     seen = seen + #list / 2
-    dropped = dropped + drop_expired(k, now, list, ranked, ttl, budget)
+    local members, dues = waiting_of(list, ranked)
+    dropped = dropped + drop_expired(k, now, members, dues, ttl, budget)
   end
   if blocked_ttl(k, ttl) then look(k, k.blocked, '-inf', horizon, 2, false) end
   for _, key in ipairs({ k.delayed, k.delayed_prio }) do look(k, key, '-inf', horizon, 2, false) end

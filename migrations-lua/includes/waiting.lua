@@ -12,6 +12,25 @@ local function rank_due(score)
   return tonumber(score) % 35184372088832
 end
 
+-- The members and due times (ms) of waiting messages, from a list of member, score, …. `ranked`: the scores are ranks. Adds
+-- to `members` and `dues` if they are given.
+local function waiting_of(list, ranked, members, dues)
+  members, dues = members or {}, dues or {}
+  for i = 1, #list, 2 do
+    local due = ranked and rank_due(list[i + 1]) or tonumber(list[i + 1])
+    members[#members + 1], dues[#dues + 1] = list[i], due
+  end
+  return members, dues
+end
+
+-- The next `most` messages in line: those with a priority, then those without. Returns members and due times.
+local function front(k, now, most)
+  local members, dues = waiting_of(redis.call('ZRANGE', k.ready, 0, most - 1, 'WITHSCORES'), true)
+  if most == #members then return members, dues end
+  local plain = redis.call('ZRANGEBYSCORE', k.delayed, '-inf', now, 'WITHSCORES', 'LIMIT', 0, most - #members)
+  return waiting_of(plain, false, members, dues)
+end
+
 -- Adds a message that is not leased to the set where it waits, according to its priority and due time.
 local function place(member, priority, due, now, delayed, delayed_prio, ready)
   if priority == 0 then
@@ -20,6 +39,33 @@ local function place(member, priority, due, now, delayed, delayed_prio, ready)
     redis.call('ZADD', delayed_prio, due, member)
   else
     redis.call('ZADD', ready, rank(priority, due), member)
+  end
+end
+
+-- Adds a pair to what a call is to write to a key at its end. `lists` holds field, value, … or score, member, … by key.
+local function add_to(lists, key, a, b)
+  local list = lists[key] or {}
+  list[#list + 1], list[#list + 2], lists[key] = a, b, list
+end
+
+-- As `place`, for a message that the call writes at its end.
+local function line_up(k, lists, member, priority, due, now)
+  if priority == 0 then
+    add_to(lists, k.delayed, due, member)
+  elseif due > now then
+    add_to(lists, k.delayed_prio, due, member)
+  else
+    add_to(lists, k.ready, rank(priority, due), member)
+  end
+end
+
+-- Writes all of it, bodies first.
+local function write_lists(k, lists)
+  for _, key in ipairs({ k.messages, k.extra, k.events, k.keys }) do
+    if lists[key] then redis.call('HSET', key, unpack(lists[key])) end
+  end
+  for _, key in ipairs({ k.delayed, k.delayed_prio, k.ready, k.blocked, k.unack, k.last, k.dead, k.acked, k.dead_out, k.expires, k.first_due, k.heads, k.queued }) do
+    if lists[key] then redis.call('ZADD', key, unpack(lists[key])) end
   end
 end
 

@@ -106,8 +106,7 @@ local found, bodies, granted = {}, {}, {}
 if ranked + due > 0 and (sized or meta[3]) then
   local full
   lib = lib or load_lazy()
-  found, bodies, granted, ranked, full = lib.take_by_size(now, most, ranked, ARGV, step, REPLY_BYTES, KEYS[8], KEYS[3], KEYS[4], KEYS[13],
-    special and KEYS[6])
+  found, bodies, granted, ranked, full = lib.take_by_size(k or lib.partition(KEYS), now, most, ARGV, step, REPLY_BYTES, special)
   capped = capped or full
 else
   if ranked > 0 then found = redis.call('ZPOPMIN', KEYS[8], ranked) end

@@ -3,17 +3,17 @@
 -- @include remove
 -- @include time
 -- @include waiting
--- list_messages: a page of the messages of one state, in the order of that state.
+-- list_messages: a page of the messages in one sorted set, in its order.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number, revision and version of the schema
--- ARGV[2] state
--- ARGV[3] limit: at most 256
--- ARGV[4] part of the list that has the last message of the page before, 0 or 1; '' for the first page
--- ARGV[5] its score; for the first page '', or how many of the last messages of the list to begin before
--- ARGV[6] its member
+-- ARGV[2] the set, as `partition` calls it
+-- ARGV[3] which of its messages: 'all', those that are 'due' by now or 'later', or 'held': leases that have not ended
+-- ARGV[4] limit: at most 256
+-- ARGV[5] the score of the last message of the page before; '' for the first page
+-- ARGV[6] its member; for the first page '', or how many of the last messages of the set to begin before
 -- ARGV[7] bytes of bodies to return at most, but one message at least; 0: no bodies
--- returns: {now, more 0|1, topic's max_attempts, {part, score, member, …}, extras, bodies, events, ttl or 0} or 'STALE'
--- cost: HMGET, TIME, 1 to 4 ZRANGE, HMGET, EXISTS; about 20 calls where the last message is gone; one HGET a message with
+-- returns: {now, more 0|1, topic's max_attempts, {score, member, …}, extras, bodies, events, ttl or 0} or 'STALE'
+-- cost: HMGET, TIME, 3 ZCOUNT, ZRANGE, HMGET, EXISTS; about 20 calls where the last message is gone; one HGET a message with
 -- bodies; one HMGET for eight messages if some message of the topic has events
 
 -- Returns whether `a` comes before `b` in byte order. Lua's own order of strings depends on the locale.
@@ -47,21 +47,6 @@ local function page_after(zset, low, high, score, member, limit, newest)
   return redis.call('ZRANGE', zset, from, last - 1, 'WITHSCORES'), last < upto
 end
 
--- Merges two pages by score and then member, up to `limit` entries.
-local function merge_pages(a, b, limit)
-  local merged, i, j = {}, 1, 1
-  while #merged < 2 * limit and (i <= #a or j <= #b) do
-    local x, y = tonumber(a[i + 1]), tonumber(b[j + 1])
-    local from_a = x and (not y or x < y or (x == y and bytes_before(a[i], b[j])))
-    local list, at = a, i
-    if not from_a then list, at = b, j end
-    merged[#merged + 1] = list[at]
-    merged[#merged + 1] = list[at + 1]
-    if from_a then i = i + 2 else j = j + 2 end
-  end
-  return merged
-end
-
 -- Shortens a list.
 local function cut(list, length)
   for i = #list, length + 1, -1 do list[i] = nil end
@@ -74,52 +59,14 @@ redis.call('ZREM', k.unack, '')
 local now = now_ms()
 end_leases(k, now, 32, parse_rules(meta[3]).ttl, new_budget())
 promote(now, 128, k.delayed_prio, k.ready, k.extra)
-local state, limit = ARGV[2], tonumber(ARGV[3])
-local due, later = int(now), string.format('(%d', now)
-local leased = string.format('(%d', now * 2048 + 2047)
--- Each part is one or two sets in one order.
-local parts
-if state == 'delayed' then
-  parts = { { k.delayed, k.delayed_prio, later, '+inf' } }
-elseif state == 'ready' then
-  parts = { { k.ready, false, '-inf', '+inf' }, { k.delayed, false, '-inf', due } }
-elseif state == 'blocked' then
-  parts = { { k.blocked, false, '-inf', '+inf' } }
-elseif state == 'leased' then
-  parts = { { k.unack, k.last, leased, '+inf' } }
-elseif state == 'dead' then
-  parts = { { k.dead, false, '-inf', '+inf' } }
-else
-  parts = { { k.acked, false, '-inf', '+inf' } }
-end
-local function count(zset, low, high)
-  return redis.call('ZCOUNT', zset, low, high)
-end
-local found, more = {}, false
-local first = ARGV[4] == '' and 0 or tonumber(ARGV[4])
-for number = first, #parts - 1 do
-  local part = parts[number + 1]
-  local left = limit - #found / 3
-  if left <= 0 then
-    more = more or count(part[1], part[3], part[4]) > 0
-  else
-    local at = ARGV[4] ~= '' and number == first
-    local newest = ARGV[4] == '' and tonumber(ARGV[5])
-    local page, rest = page_after(part[1], part[3], part[4], at and ARGV[5], ARGV[6], left, newest)
-    if part[2] and count(part[2], part[3], part[4]) > 0 then
-      local other, other_rest = page_after(part[2], part[3], part[4], at and ARGV[5], ARGV[6], left)
-      page, rest = merge_pages(page, other, left), rest or other_rest or #page + #other > 2 * left
-    end
-    for i = 1, #page, 2 do
-      found[#found + 1] = number
-      found[#found + 1] = page[i + 1]
-      found[#found + 1] = page[i]
-    end
-    more = more or rest
-  end
-end
+local low, high = '-inf', '+inf'
+if ARGV[3] == 'due' then high = int(now) end
+if ARGV[3] == 'later' then low = string.format('(%d', now) end
+if ARGV[3] == 'held' then low = string.format('(%d', now * 2048 + 2047) end
+local score = ARGV[5] ~= '' and ARGV[5]
+local found, more = page_after(k[ARGV[2]], low, high, score, ARGV[6], tonumber(ARGV[4]), not score and tonumber(ARGV[6]))
 local members, extras, bodies, events = {}, {}, {}, {}
-for i = 3, #found, 3 do members[#members + 1] = found[i] end
+for i = 1, #found, 2 do members[#members + 1] = found[i] end
 if #members > 0 then extras = redis.call('HMGET', k.extra, unpack(members)) end
 -- The events of a message can take 120 KiB, and its body 1 MiB. Both are read eight messages at a time, and the page ends
 -- with what was read when one of them is enough for one call: hardly anything is read in vain.
@@ -147,7 +94,8 @@ while done < #members and not full do
 end
 more = more or done < #members
 cut(members, done)
-cut(found, 3 * #members)
+local places = {}
+for i = 1, #members do places[2 * i - 1], places[2 * i] = found[2 * i], members[i] end
 cut(extras, #members)
 for i = 1, #extras do extras[i] = extras[i] or '' end
-return { now, more and 1 or 0, tonumber(meta[2]), found, extras, bodies, events, parse_rules(meta[3]).ttl or 0 }
+return { now, more and 1 or 0, tonumber(meta[2]), places, extras, bodies, events, parse_rules(meta[3]).ttl or 0 }

@@ -24,14 +24,8 @@ local members = {}
 for i = 2, #ARGV, 9 do members[#members + 1] = ARGV[i] end
 local there = redis.call('HMGET', k.messages, unpack(members))
 
-local bodies, extras, events, expires, first_due, untold = {}, {}, {}, {}, {}, {}
-local plain, later, ready, unack, last, blocked = {}, {}, {}, {}, {}, {}
-local dead, acked, heads, queued, taken = {}, {}, {}, {}, 0
+local lists, taken = {}, 0
 local highest, large, lowered = order_max, false, false
-local function add(list, a, b)
-  list[#list + 1] = a
-  list[#list + 1] = b
-end
 for n = 1, #members do
   local at = 9 * n - 7
   local member, state, moment, body, extra = members[n], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
@@ -40,36 +34,29 @@ for n = 1, #members do
     local over, ttl, policy, hold, key, group, order = parse_rest(rest)
     local most = tonumber(max_attempts) or topic_max
     local lives = state == 'waiting' or state == 'leased' or state == 'blocked'
-    add(bodies, member, body)
+    add_to(lists, k.messages, member, body)
     if state == 'waiting' then
-      local due = tonumber(moment)
-      if priority == 0 then
-        add(plain, moment, member)
-      elseif due > now then
-        add(later, moment, member)
-      else
-        add(ready, rank(priority, due), member)
-      end
+      line_up(k, lists, member, priority, tonumber(moment), now)
     elseif state == 'leased' then
       -- No token is of epoch 0, so nobody holds the lease. It ends when it would have.
-      add(counted + 1 >= most and last or unack, pack_lease(tonumber(moment), 0), member)
-    elseif state == 'blocked' then
-      add(blocked, moment, member)
-    elseif state == 'dead' then
-      add(dead, moment, member)
+      add_to(lists, counted + 1 >= most and k.last or k.unack, pack_lease(tonumber(moment), 0), member)
+    elseif state == 'blocked' or state == 'dead' then
+      add_to(lists, state == 'dead' and k.dead or k.blocked, moment, member)
     elseif state == 'acked' then
-      add(acked, pack_lease(tonumber(moment), 0), member)
+      add_to(lists, k.acked, pack_lease(tonumber(moment), 0), member)
     end
     -- Half a ms marks one that has left, and is still to be published.
-    if ARGV[at + 8] ~= '' then add(untold, state == 'untold' and tonumber(ARGV[at + 8]) + 0.5 or ARGV[at + 8], member) end
-    if ARGV[at + 5] ~= '' then add(events, member, ARGV[at + 5]) end
+    if ARGV[at + 8] ~= '' then
+      add_to(lists, k.dead_out, state == 'untold' and tonumber(ARGV[at + 8]) + 0.5 or ARGV[at + 8], member)
+    end
+    if ARGV[at + 5] ~= '' then add_to(lists, k.events, member, ARGV[at + 5]) end
     if lives and ttl ~= '' and over == '' then
       local ends = ARGV[at + 6]
-      add(expires, ends ~= '' and ends or int(tonumber(moment) + tonumber(ttl)), member)
+      add_to(lists, k.expires, ends ~= '' and ends or int(tonumber(moment) + tonumber(ttl)), member)
     end
-    if lives and ARGV[at + 7] ~= '' then add(first_due, ARGV[at + 7], member) end
+    if lives and ARGV[at + 7] ~= '' then add_to(lists, k.first_due, ARGV[at + 7], member) end
     if group ~= '' then
-      if lives then add(state == 'blocked' and queued or heads, '0', table.concat({ group_id(group), order, member })) end
+      if lives then add_to(lists, state == 'blocked' and k.queued or k.heads, '0', table.concat({ group_id(group), order, member })) end
       highest = math.max(highest, tonumber(order, 16))
     end
     -- A dump of a topic in use may have two messages of one key. The second one gives it up.
@@ -77,40 +64,25 @@ for n = 1, #members do
       taken = taken + 1
       extra = format_extra(attempts, counted, max_attempts, priority, format_rest(over, ttl, policy, 'f', key, group, order))
     end
-    if extra ~= '' then add(extras, member, extra) end
+    if extra ~= '' then add_to(lists, k.extra, member, extra) end
     large = large or #body > 1024 or #ARGV[at + 5] > 4096
     lowered = lowered or (lives and counted >= most)
   end
 end
-local stored = #bodies / 2
-if stored == 0 then return { 0, 0 } end
-weigh(k, bodies)
-redis.call('HSET', k.messages, unpack(bodies))
-if #extras > 0 then redis.call('HSET', k.extra, unpack(extras)) end
-if #events > 0 then redis.call('HSET', k.events, unpack(events)) end
-if #expires > 0 then redis.call('ZADD', k.expires, unpack(expires)) end
-if #first_due > 0 then redis.call('ZADD', k.first_due, unpack(first_due)) end
-if #untold > 0 then redis.call('ZADD', k.dead_out, unpack(untold)) end
-if #heads > 0 then redis.call('ZADD', k.heads, unpack(heads)) end
-if #queued > 0 then redis.call('ZADD', k.queued, unpack(queued)) end
-if #plain > 0 then redis.call('ZADD', k.delayed, unpack(plain)) end
-if #later > 0 then redis.call('ZADD', k.delayed_prio, unpack(later)) end
-if #ready > 0 then redis.call('ZADD', k.ready, unpack(ready)) end
-if #unack > 0 then redis.call('ZADD', k.unack, unpack(unack)) end
-if #last > 0 then redis.call('ZADD', k.last, unpack(last)) end
-if #blocked > 0 then redis.call('ZADD', k.blocked, unpack(blocked)) end
-if #dead > 0 then redis.call('ZADD', k.dead, unpack(dead)) end
-if #acked > 0 then redis.call('ZADD', k.acked, unpack(acked)) end
+if not lists[k.messages] then return { 0, 0 } end
+weigh(k, lists[k.messages])
+write_lists(k, lists)
 if highest > order_max then redis.call('HSET', k.meta, 'group_order', int(highest)) end
 -- Some of a group may wait behind a head that was gone when it was its turn to be read.
-if #queued > 0 then redis.call('HSET', k.meta, 'raised', '') end
+if lists[k.queued] then redis.call('HSET', k.meta, 'raised', '') end
 if large then redis.call('HSET', k.meta, 'large', '1') end
 if lowered then redis.call('HSET', k.meta, 'lowered', '1') end
 -- The totals count what was loaded.
-local leases = #unack / 2 + #last / 2
-local here = leases + #plain / 2 + #later / 2 + #ready / 2 + #blocked / 2 + #dead / 2 + #acked / 2
+local function count(key) return lists[key] and #lists[key] / 2 or 0 end
+local granted = count(k.unack) + count(k.last) + count(k.acked)
+local here = granted + count(k.delayed) + count(k.delayed_prio) + count(k.ready) + count(k.blocked) + count(k.dead)
 redis.call('HINCRBY', k.meta, 'published', int(here))
-if leases + #acked > 0 then redis.call('HINCRBY', k.meta, 'granted', int(leases + #acked / 2)) end
-if #acked > 0 then redis.call('HINCRBY', k.meta, 'acked', int(#acked / 2)) end
-if #dead > 0 then redis.call('HINCRBY', k.meta, 'dead', int(#dead / 2)) end
-return { stored, taken }
+if granted > 0 then redis.call('HINCRBY', k.meta, 'granted', int(granted)) end
+if lists[k.acked] then redis.call('HINCRBY', k.meta, 'acked', int(count(k.acked))) end
+if lists[k.dead] then redis.call('HINCRBY', k.meta, 'dead', int(count(k.dead))) end
+return { count(k.messages), taken }

@@ -47,35 +47,16 @@ local wanted = {}
 for i = 1, n do wanted[i] = ARGV[12 * i - 3] end
 local holders = redis.call('HMGET', k.keys, unpack(wanted))
 -- New messages are written together at the end, or before something counts or drops them.
-local bodies, extras, held, expiring, waiting, later, ready = {}, {}, {}, {}, {}, {}, {}
-local heads, queued, blocked = {}, {}, {}
+local lists = {}
 -- Each group of the call: its ID, and how many heads it has; `line_of` says what else. `members` holds the ID for each of
 -- their new messages, `doomed` for each ID how many messages of it are to be dropped and still there.
 local groups, orders, most, interval, burst = {}, false, nil, nil, 1
 local grouped, members, doomed = false, {}, {}
-local function add(list, a, b)
-  list[#list + 1] = a
-  list[#list + 1] = b
-end
-local function store()
-  if meta[6] then weigh(k, bodies) end
-  redis.call('HSET', k.messages, unpack(bodies))
-  if #extras > 0 then redis.call('HSET', k.extra, unpack(extras)) end
-  if #held > 0 then redis.call('HSET', k.keys, unpack(held)) end
-  if #waiting > 0 then redis.call('ZADD', k.delayed, unpack(waiting)) end
-  if #later > 0 then redis.call('ZADD', k.delayed_prio, unpack(later)) end
-  if #ready > 0 then redis.call('ZADD', k.ready, unpack(ready)) end
-  if #expiring > 0 then redis.call('ZADD', k.expires, unpack(expiring)) end
-  if #heads > 0 then redis.call('ZADD', k.heads, unpack(heads)) end
-  if #queued > 0 then redis.call('ZADD', k.queued, unpack(queued)) end
-  if #blocked > 0 then redis.call('ZADD', k.blocked, unpack(blocked)) end
-  bodies, extras, held, expiring, waiting, later, ready = {}, {}, {}, {}, {}, {}, {}
-  heads, queued, blocked = {}, {}, {}
-end
 local function flush()
-  if #bodies > 0 then store() end
+  if meta[6] and lists[k.messages] then weigh(k, lists[k.messages]) end
+  write_lists(k, lists)
   if drop_doomed then drop_doomed() end
-  groups, doomed = {}, {}
+  lists, groups, doomed = {}, {}, {}
 end
 
 -- Adds a group of the call: its ID, how many heads it has, how many messages behind them (0 if that makes no difference),
@@ -119,11 +100,11 @@ local function join(member, group, due)
   end
   if waits then
     its[3] = its[3] + 1
-    add(queued, '0', entry)
+    add_to(lists, k.queued, '0', entry)
     return order, due, true
   end
   its[2] = its[2] + 1
-  add(heads, '0', entry)
+  add_to(lists, k.heads, '0', entry)
   return order, head_due(k, its[1], member, now, due, interval, burst), false
 end
 
@@ -177,7 +158,7 @@ for i = 1, n do
   local holder = not code and key ~= '' and holders[i]
   if holder then
     -- What this lets go has its place by then.
-    if drop_doomed or next(groups) or #blocked > 0 then flush() end
+    if drop_doomed or next(groups) or lists[k.blocked] then flush() end
     local where, when, known, waiting_now = meet(holder)
     local _, _, _, its_priority, its_rest = parse_extra(known)
     local _, _, _, _, _, its_group, its_order = parse_rest(its_rest)
@@ -254,22 +235,14 @@ for i = 1, n do
     end
     code, state = 0, waits and 'blocked' or (due > now and 'delayed' or 'ready')
     published = published + 1
-    if extra ~= '' then add(extras, member, extra) end
+    if extra ~= '' then add_to(lists, k.extra, member, extra) end
     large = large or #extra > 512
-    if key ~= '' then add(held, key, member) end
+    if key ~= '' then add_to(lists, k.keys, key, member) end
   end
   if code == 0 or code == 2 then
-    add(bodies, member, body)
-    if waits then
-      add(blocked, int(due), member)
-    elseif priority == 0 then
-      add(waiting, int(due), member)
-    elseif due > now then
-      add(later, int(due), member)
-    else
-      add(ready, rank(priority, due), member)
-    end
-    if ttl ~= '' then add(expiring, int(waits and interval and NEVER or due + tonumber(ttl)), member) end
+    add_to(lists, k.messages, member, body)
+    if waits then add_to(lists, k.blocked, due, member) else line_up(k, lists, member, priority, due, now) end
+    if ttl ~= '' then add_to(lists, k.expires, int(waits and interval and NEVER or due + tonumber(ttl)), member) end
     if code == 2 and interval and not waits then
       flush()
       if redis.call('ZSCORE', k.turns, member) then redis.call('ZADD', k.turns, due, member) end

@@ -6,8 +6,6 @@ pub mod access;
 mod args;
 pub mod as_code;
 mod backoff;
-mod bulk;
-mod by_ids;
 mod callbacks;
 mod describe;
 mod fingerprint;
@@ -17,7 +15,6 @@ mod fuzz;
 mod guard;
 mod guide;
 mod input;
-mod lease;
 mod leases;
 mod message;
 mod message_fields;
@@ -141,17 +138,17 @@ fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
             messages::update_message_by_key,
             messages::delete_message_by_key
         ))
-        .routes(routes!(lease::lease_messages))
+        .routes(routes!(leases::lease::lease_messages))
         .routes(routes!(leases::hold::ack_message))
         .routes(routes!(leases::hold::nack_message))
         .routes(routes!(leases::hold::extend_lease))
-        .routes(routes!(lease::lease_from_topics))
+        .routes(routes!(leases::lease::lease_from_topics))
         .routes(routes!(leases::hold::ack_batch))
         .routes(routes!(leases::hold::nack_batch))
         .routes(routes!(leases::hold::extend_batch))
-        .routes(routes!(by_ids::redrive_batch))
-        .routes(routes!(by_ids::delete_batch))
-        .routes(routes!(by_ids::run_batch))
+        .routes(routes!(messages::by_ids::redrive_batch))
+        .routes(routes!(messages::by_ids::delete_batch))
+        .routes(routes!(messages::by_ids::run_batch))
         .routes(routes!(topics::list_topics))
         .routes(routes!(
             topics::get_topic,
@@ -161,9 +158,9 @@ fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
         ))
         .routes(routes!(topics::actions::pause_topic))
         .routes(routes!(topics::actions::resume_topic))
-        .routes(routes!(bulk::purge_topic))
-        .routes(routes!(bulk::redrive_topic))
-        .routes(routes!(bulk::run_topic))
+        .routes(routes!(topics::bulk::purge_topic))
+        .routes(routes!(topics::bulk::redrive_topic))
+        .routes(routes!(topics::bulk::run_topic))
         .routes(routes!(messages::search::list_dead_reasons))
         .routes(routes!(topics::actions::forecast_topic))
         .routes(routes!(topics::history::get_topic_history))

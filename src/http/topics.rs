@@ -1,6 +1,7 @@
 //! getTopic, deleteTopic and listTopics.
 
 pub(crate) mod actions;
+pub(crate) mod bulk;
 pub(crate) mod groups;
 pub(crate) mod history;
 pub(crate) mod push_secret;

@@ -10,12 +10,9 @@ mod wait_list;
 
 use dueq_base::metrics::Metrics;
 use dueq_model::{TopicName, error::Error};
-use dueq_store::{Grants, LeaseOptions, Store, Wake};
-use std::{
-    future::pending,
-    sync::{Arc, Mutex, MutexGuard},
-    time::Duration,
-};
+use dueq_store::{Grants, LeaseMode, LeaseOptions, Store, Wake};
+use parking_lot::{Mutex, MutexGuard};
+use std::{future::pending, sync::Arc, time::Duration};
 use tokio::{
     sync::{mpsc, oneshot, watch},
     time::{Instant, timeout_at},
@@ -113,7 +110,8 @@ impl LongPolls {
             if !wait.is_zero() && self.must_queue(topic, options.push, inquire_until).await {
                 continue;
             }
-            let lease = self.inner.store.lease(topic, options, false, late.into_std());
+            let wants = [options];
+            let lease = self.inner.store.lease(topic, &wants, LeaseMode::Now(late.into_std()));
             // What is granted later goes back.
             let leased = match wait.is_zero() {
                 true => lease.await,
@@ -127,7 +125,7 @@ impl LongPolls {
                     failed.push(error);
                     continue;
                 }
-                leased => leased?,
+                leased => leased?.pop().unwrap_or(Err(Error::Internal))?,
             };
             if !outcome.grants.messages().is_empty() {
                 return Ok(outcome.grants);
@@ -217,8 +215,7 @@ impl LongPolls {
     }
 
     fn lock(&self) -> MutexGuard<'_, WaitList> {
-        // No code under this lock panics halfway through a change.
-        self.inner.list.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.inner.list.lock()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{LongPolls, timer, wait_list::Claim};
 use dueq_model::{Millis, TopicName, error::Error};
-use dueq_store::{LeaseOptions, LeaseOutcome};
+use dueq_store::{LeaseMode, LeaseOptions, LeaseOutcome};
 use std::{sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
@@ -30,7 +30,7 @@ impl LongPolls {
                 Claim::Empty => return,
             };
             let all: Vec<_> = claimed.iter().map(|(_, options)| *options).collect();
-            let next = match self.inner.store.lease_waiting(&topic, &all).await {
+            let next = match self.inner.store.lease(&topic, &all, LeaseMode::Waiting).await {
                 Ok(outcomes) => self.hand_out(&topic, &claimed, outcomes),
                 Err(error) => {
                     self.release_all(&claimed);

@@ -138,6 +138,11 @@ impl Error {
         }
     }
 
+    /// The same, if anything was `changed`.
+    pub fn after(self, changed: bool) -> Self {
+        if changed { self.after_change() } else { self }
+    }
+
     /// The error for stored values that the headers in `field` cannot keep.
     pub fn of_unkept(unkept: MaskError, field: &str) -> Self {
         match unkept {

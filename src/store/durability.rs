@@ -8,9 +8,10 @@ use super::{
     reply::word,
 };
 use dueq_model::{Durability, PartitionNumber, TopicName, TopicSettings, error::Error};
+use parking_lot::Mutex;
 use std::{
     str::FromStr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -71,12 +72,12 @@ struct Count {
 
 impl Listed {
     pub fn count(&self) -> usize {
-        self.lock().known
+        self.0.lock().known
     }
 
     /// There are at least so many.
     pub fn raise(&self, listed: usize) {
-        let mut count = self.lock();
+        let mut count = self.0.lock();
         count.known = count.known.max(listed);
     }
 
@@ -86,17 +87,13 @@ impl Listed {
     }
 
     fn note_at(&self, listed: usize, now: Instant) {
-        let mut count = self.lock();
+        let mut count = self.0.lock();
         let fewer = count.fewer.map_or((now, listed), |(since, most)| (since, most.max(listed)));
         count.fewer = Some(fewer).filter(|_| listed < count.known);
         if listed >= count.known || now.duration_since(fewer.0) >= FORGET_AFTER {
             count.known = fewer.1.max(listed);
             count.fewer = None;
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Count> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

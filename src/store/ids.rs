@@ -2,10 +2,8 @@
 //! time are then granted in that order, since Redis orders equal scores by member.
 
 use dueq_model::{MessageId, Millis, Route};
-use std::sync::{
-    Mutex,
-    atomic::{AtomicU64, Ordering},
-};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A step back of the clock by more than this (ms) begins a new era; by less, ids wait for the clock.
 const BACKWARD_MS: Millis = 1_000;
@@ -32,8 +30,7 @@ impl IdMaker {
     /// The next id, of a message published at `now`.
     pub fn next(&self, now: Millis, route: Route) -> MessageId {
         let (at, era, counter) = {
-            // A poisoned lock still holds a counter that only grew.
-            let mut last = self.last.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            let mut last = self.last.lock();
             if now > last.at {
                 (last.at, last.counter) = (now, 0);
             } else if now < last.at - BACKWARD_MS {

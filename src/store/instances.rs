@@ -8,10 +8,8 @@ use super::{
 };
 use dueq_base::metrics::resident_bytes;
 use dueq_model::{Millis, error::Error};
-use std::{
-    cmp::Reverse,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::Mutex;
+use std::cmp::Reverse;
 
 /// How long an instance is remembered that is not heard of, ms.
 pub(super) const LIFE_MS: Millis = 60_000;
@@ -79,13 +77,9 @@ pub struct Registration {
 }
 
 impl Registration {
-    fn members(&self) -> MutexGuard<'_, Vec<String>> {
-        self.members.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Notes that this member may be in the set from now on. Returns the others that may be.
     fn adds(&self, member: &str) -> Vec<String> {
-        let mut members = self.members();
+        let mut members = self.members.lock();
         members.retain(|other| other != member);
         let surplus = members.len().saturating_sub(MAX_MEMBERS - 1);
         members.drain(..surplus);
@@ -148,7 +142,7 @@ impl Store {
         let note = Command::eval(&scripts::NOTE_INSTANCE, &keys.map(String::as_str));
         let note = note.arg((&member, LIFE_MS, MAX_INSTANCES, KNOWN_VERSION)).arg(before);
         let min_reader = int(self.lanes.command(note).await?)?;
-        registration.members().retain(|other| *other == member);
+        registration.members.lock().retain(|other| *other == member);
         shared.min_reader.send_replace(min_reader);
         Ok(())
     }
@@ -158,7 +152,7 @@ impl Store {
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn forget_instance(&self, registration: &Registration) -> Result<(), Error> {
         let forget = Command::new("ZREM").arg((&self.lanes.shared.keys.alive, ""));
-        let forget = forget.arg(registration.members().clone());
+        let forget = forget.arg(registration.members.lock().clone());
         Ok(self.lanes.command(forget).await.map(|_| ())?)
     }
 

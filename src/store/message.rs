@@ -1,4 +1,4 @@
-//! One message: looked at, deleted, redriven. Also how everything reads a stored message that shows one.
+//! One message, looked at. Also how everything reads a stored message that shows one.
 
 use super::{
     Store,
@@ -47,32 +47,6 @@ impl Store {
             Err(error) => Err(error),
         }
     }
-
-    /// Removes a message from any state but leased, with `force` from that too.
-    ///
-    /// Errors: `MessageNotFound`, `TopicNotFound` for a key, `MessageLeased`, `RedisUnavailable`, `OutcomeUnknown`.
-    pub async fn delete(&self, message: &MessageRef, force: bool) -> Result<(), Error> {
-        let delete = |partition: &Partition| {
-            let delete = Command::on(&scripts::DELETE, partition).arg(message.arguments());
-            delete.arg(u8::from(force)).read(partition, read_deleted)
-        };
-        self.on(message, delete).await?.1
-    }
-
-    /// Makes a dead message ready again, with a fresh budget of attempts.
-    ///
-    /// Errors: `MessageNotFound`, `MessageNotDead`, `DuplicateKey`, `TopicFull`, `RedisUnavailable`, `OutcomeUnknown`.
-    pub async fn redrive_message(
-        &self,
-        id: MessageId,
-    ) -> Result<(Arc<Topic>, MessageSnapshot), Error> {
-        let redrive = |partition: &Partition| {
-            let redrive = Command::on(&scripts::REDRIVE_MESSAGE, partition);
-            redrive.arg(&id.member()[..]).read(partition, read_redriven)
-        };
-        let (Partition { topic, .. }, snapshot) = self.on(id, redrive).await?;
-        Ok((topic, snapshot?))
-    }
 }
 
 impl MessageRef {
@@ -95,32 +69,6 @@ pub(super) fn read_found(reply: &mut Reply<'_>) -> Result<Option<MessageSnapshot
 
 pub(super) fn read_exists(reply: &mut Reply<'_>) -> Result<bool, CallError> {
     if let Value::Int(found) = reply.whole { Ok(found == 1) } else { Err(malformed(&reply.whole)) }
-}
-
-pub(super) fn read_deleted(reply: &mut Reply<'_>) -> Result<Result<(), Error>, CallError> {
-    match reply.word() {
-        Some("LEASED") => return Ok(Err(Error::MessageLeased)),
-        Some("NONE") => return Ok(Err(Error::MessageNotFound)),
-        _ => reply.expect("OK")?,
-    }
-    reply.topic().counters.deleted.inc();
-    Ok(Ok(()))
-}
-
-pub(super) fn read_redriven(
-    reply: &mut Reply<'_>,
-) -> Result<Result<MessageSnapshot, Error>, CallError> {
-    Ok(match reply.word() {
-        Some("NONE") => Err(Error::MessageNotFound),
-        Some("NOT_DEAD") => Err(Error::MessageNotDead),
-        Some("DUPLICATE") => Err(Error::DuplicateKey),
-        Some("FULL") => Err(Error::TopicFull),
-        _ => {
-            let (snapshot, _) = read_changed(reply, None)?;
-            reply.topic().counters.redriven.inc();
-            Ok(snapshot)
-        }
-    })
 }
 
 /// A changed message: now, wake, snapshot. Also returns now.

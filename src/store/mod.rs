@@ -3,64 +3,49 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
-mod ack;
 mod args;
 pub mod audit;
-mod backend;
 mod batch;
-mod callback_names;
-mod change;
-mod clock;
-mod cluster;
-mod connect_error;
-mod connection;
-mod connection_source;
-mod dead_letters;
+mod callbacks;
 mod durability;
 pub mod export;
-mod extend;
 mod extra;
 #[cfg(test)]
 #[path = "../../tests/fuzz/store/mod.rs"]
 mod fuzz;
-mod grants;
-mod groups;
 mod history;
-mod holder;
-mod hosts;
 mod ids;
 mod instances;
 mod keys;
 mod layout;
-mod lease;
+mod leases;
 mod look;
 mod message;
-mod nack;
+mod messages;
 mod names;
-mod outage;
 mod partition;
-mod probe;
-mod publish;
-mod publish_special;
-mod push;
-mod redis_args;
+mod redis;
 mod registry;
 mod reply;
 mod schedules;
 pub mod scripts;
-mod sentinel;
-mod server_info;
-mod settle_late;
 mod stale;
 mod stored;
 mod sweeps;
 mod topics;
 mod types;
-mod update;
 mod upgrade;
 mod versions;
-mod wakes;
 
+use callbacks::{callback_names, hosts, push};
+use leases::{ack, extend, grants, groups, lease, nack, settle};
+use messages::{change, dead_letters, publish, publish_special};
+use redis::{
+    backend, clock, cluster, connect_error, connection, connection_source, outage, probe,
+    redis_args, sentinel, server_info,
+};
+
+pub use ack::Ack;
 pub use args::StoreArgs;
 pub use backend::{KNOWN_VERSION, SCHEMA_VERSION};
 pub use batch::Wake;
@@ -68,32 +53,33 @@ pub use change::Change;
 pub use connect_error::ConnectError;
 pub use dead_letters::{DeadLetter, Death, DeathEnd};
 pub use durability::Replicas;
+pub use extend::Extend;
 pub use grants::{Granted, Grants, LeaseOptions};
 pub use groups::Group;
 pub use history::{Active, ClaimedHistory, HistoryPoint};
 pub use hosts::{CallCounts, CallEnd, HostReport, PausedHosts, Places};
 pub use instances::{Instance, Load, Registration};
-pub use lease::LeaseOutcome;
+pub use lease::{LeaseMode, LeaseOutcome};
+pub use nack::Nack;
 pub use partition::{Partition, PartitionName};
 pub use probe::RedisProbe;
 pub use push::{Allowance, InForce};
 pub use redis_args::RedisArgs;
 pub use registry::Topic;
 pub use schedules::*;
+pub use settle::Settle;
 pub use stored::Stored;
 pub use sweeps::{Claim, Swept};
-pub use topics::{Listing, Purged, Reason, Redriven, Selected, Selection, TOTALS, TopicSnapshot};
+pub use topics::{Listing, Reason, Selected, Selection, TOTALS, TopicSnapshot, Worked};
 pub use types::*;
 
 use backend::Shared;
 use batch::Lanes;
 use dueq_base::metrics::Metrics;
 use dueq_model::{Millis, TopicName};
+use parking_lot::Mutex;
 use registry::Registry;
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 use sweeps::Hint;
 use tokio::sync::{Notify, mpsc, watch};
 

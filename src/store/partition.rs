@@ -20,13 +20,14 @@ use dueq_model::{
     MAX_PARTITIONS, MessageId, Millis, PartitionNumber, Route, TopicName, TopicNumber,
     TopicSettings,
 };
+use parking_lot::Mutex;
 use siphasher::sip::SipHasher24;
 use std::{
     fmt,
     hash::Hasher,
     ops::Deref,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering},
     },
 };
@@ -121,26 +122,22 @@ impl PartitionState {
     }
 
     pub fn outlook(&self) -> Outlook {
-        *self.lock()
+        *self.outlook.lock()
     }
 
     /// Something may have come, or nobody knows any more.
     pub fn wake(&self) {
-        self.lock().wake();
+        self.outlook.lock().wake();
     }
 
     /// A call failed.
     pub(super) fn put_off(&self) {
-        self.lock().put_off();
+        self.outlook.lock().put_off();
     }
 
     /// A call that began after so many wake-ups found when there is something to grant next.
     pub(super) fn learn(&self, wakes: u64, head: Millis) {
-        self.lock().learn(wakes, head);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Outlook> {
-        self.outlook.lock().unwrap_or_else(PoisonError::into_inner)
+        self.outlook.lock().learn(wakes, head);
     }
 }
 

@@ -18,10 +18,11 @@ use super::{
 use deadpool_redis::redis::Value;
 use dueq_base::metrics::Counters;
 use dueq_model::{PartitionNumber, Push, TopicName, TopicNumber, TopicSettings};
+use parking_lot::RwLock;
 use std::{
     collections::HashMap,
     sync::{
-        Arc, PoisonError, RwLock,
+        Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
@@ -240,7 +241,7 @@ impl Registry {
             hints: self.hints.clone(),
             active: self.active.clone(),
         });
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.write();
         if epochs < known.epochs {
             // Read before others learnt that Redis may have gone back.
             return Ok(topic);
@@ -258,7 +259,7 @@ impl Registry {
 
     /// Forgets this revision of a topic; a later one, learnt meanwhile, stays.
     pub(super) fn forget(&self, topic: &Topic) {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.write();
         let same = |other: &Arc<Topic>| other.version_tag == topic.version_tag;
         if known.by_number.get(&topic.number).is_some_and(same) {
             known.by_number.remove(&topic.number);
@@ -270,7 +271,7 @@ impl Registry {
 
     /// What is known, unless Redis may have gone back since it was learnt.
     fn known<T>(&self, look: impl Fn(&Known) -> Option<T>) -> Option<T> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.read();
         (known.epochs == self.lanes.shared.registry_epochs()).then(|| look(&known)).flatten()
     }
 
@@ -286,13 +287,13 @@ impl Registry {
 
     /// Wake-ups may have been lost.
     pub fn all_woken(&self) {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.read();
         known.by_name.values().flat_map(|topic| &topic.partitions).for_each(PartitionState::wake);
     }
 
     /// Forgets the topics that nobody has looked for since this was last called: they may be gone, or another instance's.
     pub fn forget_unused(&self) {
-        self.known.write().unwrap_or_else(PoisonError::into_inner).forget_unused();
+        self.known.write().forget_unused();
     }
 
     /// A call of a script that looks at the registry.

@@ -70,10 +70,8 @@ scripts! {
         NACK = "nack";
         EXTEND = "extend";
         GET = "get";
-        DELETE = "delete";
         SETTLE_LATE = "settle_late";
         UPDATE = "update";
-        REDRIVE_MESSAGE = "redrive_message";
         EXISTS = "exists";
         CLAIM_DEAD = "claim_dead";
         FINISH_DEAD = "finish_dead";
@@ -89,11 +87,10 @@ scripts! {
         COUNT_LEASES = "count_leases";
         START_CALL = "start_call";
         FETCH_PARKED = "fetch_parked";
-        FINISH_SWEEP = "finish_sweep";
+        FINISH_CLAIM = "finish_claim";
         CLAIM_WALK = "claim_walk";
         NOTE_ACTIVE = "note_active";
         CLAIM_HISTORY = "claim_history";
-        FINISH_HISTORY = "finish_history";
         PUT_SCHEDULE = "put_schedule";
         GET_SCHEDULE = "get_schedule";
         LIST_SCHEDULES = "list_schedules";
@@ -117,7 +114,6 @@ scripts! {
         LEASE = "lease";
     }
     Scan {
-        REDRIVE_TOPIC = "redrive_topic";
         PURGE_TOPIC = "purge_topic";
         CHANGE_MESSAGES = "change_messages";
         LIST_MESSAGES = "list_messages";

@@ -4,7 +4,7 @@
 
 use super::{
     Store,
-    batch::{Op, Request},
+    batch::Request,
     partition::{Partition, PartitionName},
     registry::Topic,
     reply::CallError,
@@ -117,15 +117,6 @@ impl Store {
         Err(CallError::Stale.into())
     }
 
-    /// As [`Store::on`], by an [`Op`].
-    pub(super) async fn on_op<O: Op>(
-        &self,
-        target: impl Into<Target<'_>>,
-        op: impl Fn() -> O,
-    ) -> Result<(Partition, O::Output), Error> {
-        self.on(target, |partition| Request::new(partition, op(), Instant::now())).await
-    }
-
     /// As [`Store::on`], on all partitions of a topic at once, and then on those that it has got meanwhile.
     pub async fn on_each<T: Send + 'static>(
         &self,
@@ -152,8 +143,7 @@ impl Store {
         request: impl Fn(&Partition) -> Request<T>,
     ) -> Result<Vec<(Partition, T)>, Error> {
         let is_split = self.found(name).await?.is_split();
-        let told = |error: Error| if is_split { error.after_change() } else { error };
-        self.on_each(name, request).await.map_err(told)
+        self.on_each(name, request).await.map_err(|error| error.after(is_split))
     }
 
     /// The topic of this name.

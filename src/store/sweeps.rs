@@ -111,12 +111,10 @@ impl Store {
             tracing::debug!(?error, "a hint was lost; the walk will find what it was about");
         }
         // Some topics may have been deleted before this was noted, maybe by another instance.
-        for partition in noted {
-            let keys = &self.lanes.shared.keys;
-            let look = Command::new("HEXISTS").arg((&keys.registry, partition.topic.as_str()));
-            if matches!(self.lanes.command(look).await, Ok(Value::Int(0))) {
-                self.registry.forget_names(&[partition]).await;
-            }
+        let gone = self.registry.gone(noted.iter().map(|it| &it.topic)).await;
+        noted.retain(|it| gone.contains(&it.topic));
+        if !noted.is_empty() {
+            self.registry.forget_names(&noted).await;
         }
         with_deaths
     }
@@ -156,8 +154,8 @@ impl Store {
             None => None,
         };
         let next = next.map(|at| at.to_string()).unwrap_or_default();
-        let finish = self.sweeps(&scripts::FINISH_SWEEP);
-        self.lanes.command(finish.arg((claim.name.to_string(), claim.held, next))).await?;
+        let finish = self.sweeps(&scripts::FINISH_CLAIM);
+        self.lanes.command(finish.arg((claim.held, claim.name.to_string(), next))).await?;
         Ok(())
     }
 
@@ -235,9 +233,18 @@ impl Store {
 }
 
 impl Registry {
-    /// Was the topic deleted, as far as this instance knows or else Redis says?
-    pub async fn is_gone(&self, name: &TopicName) -> bool {
-        self.peek(name).is_none() && matches!(self.look_up(name).await, Ok(None))
+    /// Those of these topics that are deleted, as Redis has it; none where it does not answer.
+    pub async fn gone(&self, names: impl Iterator<Item = &TopicName>) -> BTreeSet<TopicName> {
+        let mut names: BTreeSet<_> = names.cloned().collect();
+        let look = Command::new("HMGET").arg(&self.lanes.shared.keys.registry);
+        let look = names.iter().fold(look, |look, name| look.arg(name.as_str()));
+        let found = match self.lanes.command(look).await {
+            Ok(Value::Array(found)) if found.len() == names.len() => found,
+            _ => return BTreeSet::new(),
+        };
+        let mut found = found.into_iter();
+        names.retain(|_| found.next() == Some(Value::Nil));
+        names
     }
 
     /// Takes partitions of deleted topics out of what is to be swept and noted. Where that fails, they leave when their

@@ -89,7 +89,7 @@ fn what_is_shipped_sets_only_what_serve_takes() {
             "src/http/args.rs",
             "src/loops/callbacks/args.rs",
             "src/store/args.rs",
-            "src/store/redis_args.rs",
+            "src/store/redis/redis_args.rs",
             "src/embedded/args.rs",
         ]
         .map(read)

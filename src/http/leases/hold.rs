@@ -1,8 +1,9 @@
 //! What the holder of a lease can do, and the holder of many in one request: ack, nack, extend.
 
-use crate::{lease::LeaseAck, prelude::*};
+use super::lease::LeaseAck;
+use crate::prelude::*;
 use dueq_model::{MAX_REASON_CHARS, MessageId, State as MessageState};
-use dueq_store::{self as store, Extended, NackKind, Nacked};
+use dueq_store::{self as store, Ack, Extend, Extended, Nack, NackKind, Nacked, Settle};
 
 request! {
     /// The lease to acknowledge.
@@ -108,7 +109,7 @@ pub async fn ack_message(
     IdPath(id): IdPath,
     JsonBody(request, _): JsonBody<AckRequest>,
 ) -> Result<StatusCode, Problem> {
-    state.store.ack(id, &request.lease_token).await?;
+    state.store.settle(id, &request.lease_token, Ack::default()).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -126,7 +127,8 @@ pub async fn nack_message(
     IdPath(id): IdPath,
     JsonBody(request, _): JsonBody<NackRequest>,
 ) -> Result<Response, Problem> {
-    let nacked = state.store.nack(id, &request.lease_token, request.nack.0.into()).await?;
+    let nack = Nack::Asked(request.nack.0.into());
+    let nacked = state.store.settle(id, &request.lease_token, nack).await?;
     let Nacked { state, due_at, attempt } = nacked;
     Ok(json(&NackedMessage { id, state, due_at: due_at.map(Instant), attempt }))
 }
@@ -144,7 +146,8 @@ pub async fn extend_lease(
     IdPath(id): IdPath,
     JsonBody(request, _): JsonBody<ExtendRequest>,
 ) -> Result<Response, Problem> {
-    let extended = state.store.extend(id, &request.lease_token, request.lease_ms.get()).await?;
+    let extend = Extend { lease_ms: request.lease_ms.get(), shortens: false };
+    let extended = state.store.settle(id, &request.lease_token, extend).await?;
     let Extended { lease_ms, lease_expires_at } = extended;
     Ok(json(&ExtendedLease { id, lease_ms, lease_expires_at: Instant(lease_expires_at) }))
 }
@@ -263,13 +266,23 @@ pub async fn ack_batch(
     trace: Trace,
     JsonBody(request, _): JsonBody<AckBatchRequest>,
 ) -> Result<Response, Problem> {
-    let acks: Vec<_> = request.messages.0.into_iter().map(|it| it.ack.0.into_pair()).collect();
+    let acks: Vec<_> =
+        request.messages.0.into_iter().map(|it| it.ack.0.with(Ack::default())).collect();
     trace.counts(acks.len());
-    let ids: Vec<_> = acks.iter().map(|(id, _)| *id).collect();
-    let ack = async |acks: Vec<_>| state.store.ack_batch(&acks).await;
-    let outcomes = caller.on_permitted(&state.store, acks, |(id, _)| *id, ack).await;
+    let ids: Vec<_> = acks.iter().map(|(id, ..)| *id).collect();
+    let outcomes = settle_all(&state, &caller, acks).await;
     let results = results(ids, outcomes, |id, status, _| AckResult { id, status });
     Ok(json(&AckBatchResponse { results }))
+}
+
+/// Carries out what the holders of these leases ask for, as far as the caller may.
+pub async fn settle_all<W: Settle>(
+    state: &AppState,
+    caller: &Caller,
+    all: Vec<(MessageId, String, W)>,
+) -> Vec<Result<W::Outcome, Error>> {
+    let settle = async |all: Vec<_>| state.store.settle_all(&all).await;
+    caller.on_permitted(&state.store, all, |(id, ..)| *id, settle).await
 }
 
 /// The result of each item: its status and, where it is `ok`, what came of it.
@@ -296,15 +309,11 @@ pub async fn nack_batch(
     trace: Trace,
     JsonBody(request, _): JsonBody<NackBatchRequest>,
 ) -> Result<Response, Problem> {
-    let nack = |NackBatchItem { ack, nack }| {
-        let (id, token) = ack.0.into_pair();
-        (id, token, nack.0.into())
-    };
+    let nack = |NackBatchItem { ack, nack }| ack.0.with(Nack::Asked(nack.0.into()));
     let nacks: Vec<_> = request.messages.0.into_iter().map(nack).collect();
     trace.counts(nacks.len());
     let ids: Vec<_> = nacks.iter().map(|(id, ..)| *id).collect();
-    let nack = |nacks| state.store.nack_batch(nacks);
-    let outcomes = caller.on_permitted(&state.store, nacks, |(id, ..)| *id, nack).await;
+    let outcomes = settle_all(&state, &caller, nacks).await;
     let results = results(ids, outcomes, |id, status, nacked: Option<Nacked>| NackResult {
         id,
         status,
@@ -330,14 +339,12 @@ pub async fn extend_batch(
     JsonBody(request, _): JsonBody<ExtendBatchRequest>,
 ) -> Result<Response, Problem> {
     let extend = |ExtendBatchItem { ack, lease_ms }| {
-        let (id, token) = ack.0.into_pair();
-        (id, token, lease_ms.get())
+        ack.0.with(Extend { lease_ms: lease_ms.get(), shortens: false })
     };
     let extends: Vec<_> = request.messages.0.into_iter().map(extend).collect();
     trace.counts(extends.len());
     let ids: Vec<_> = extends.iter().map(|(id, ..)| *id).collect();
-    let extend = |extends| state.store.extend_batch(extends);
-    let outcomes = caller.on_permitted(&state.store, extends, |(id, ..)| *id, extend).await;
+    let outcomes = settle_all(&state, &caller, extends).await;
     let results = results(ids, outcomes, |id, status, lease: Option<Extended>| ExtendResult {
         id,
         status,

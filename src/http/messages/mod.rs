@@ -1,6 +1,7 @@
 //! What is done with one message, by its id or by its key: getMessage, getMessagePayload, updateMessage, deleteMessage,
 //! redriveMessage.
 
+pub(crate) mod by_ids;
 pub(crate) mod search;
 
 use crate::{callbacks::CallbackRequest, message::Message, prelude::*};

@@ -288,7 +288,7 @@ pub async fn purge_queue(call: &Call<'_>, request: OneQueue) -> Result<Response<
     let queue = request.queue(call).await?;
     let states = [State::Blocked, State::Delayed, State::Ready, State::Leased];
     let done_with = call.state.store.purge_topic(&queue.name, &states).await?;
-    call.caller.changed(done_with.purged);
+    call.caller.changed(done_with.done);
     if done_with.cut_short {
         // SDKs repeat it, and the next one goes on.
         let left = format!("{} messages are left. Purge the queue again.", done_with.remaining);

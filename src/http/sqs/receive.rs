@@ -3,7 +3,7 @@
 use super::{
     super::{
         input::json::Items,
-        lease::{holding, poll},
+        leases::lease::{holding, poll},
         server::budget::Hold,
     },
     Call, JSON, Queue,
@@ -16,7 +16,7 @@ use axum::{
     http::{HeaderValue, Response, header},
 };
 use dueq_model::{EventKind, MAX_MAX_BYTES, MIN_LEASE_MS, error::Error};
-use dueq_store::{Granted, Grants, LeaseOptions, MessageRef, NackRequest};
+use dueq_store::{Granted, Grants, LeaseOptions, MessageRef, Nack, NackRequest};
 use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -162,9 +162,11 @@ pub async fn receive_message(
 async fn show_again(call: &Call<'_>, grants: &Grants) {
     let nack = |granted: &Granted| {
         let request = NackRequest { delay_ms: Some(0), ..NackRequest::default() };
-        (granted.id, call.state.store.token(&granted.id, &granted.claims), request)
+        let token = call.state.store.token(&granted.id, &granted.claims);
+        (granted.id, token, Nack::Asked(request))
     };
-    call.state.store.nack_batch(grants.messages().iter().map(nack).collect()).await;
+    let nacks: Vec<_> = grants.messages().iter().map(nack).collect();
+    call.state.store.settle_all(&nacks).await;
 }
 
 async fn respond(

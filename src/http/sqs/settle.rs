@@ -13,7 +13,7 @@ use super::{
 };
 use axum::{body::Body, http::Response};
 use dueq_model::{LeaseClaims, MessageId, error::Error};
-use dueq_store::NackRequest;
+use dueq_store::{Ack, Extend, Nack, NackRequest};
 use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 
@@ -91,7 +91,7 @@ impl<'a> Handle<'a> {
 pub async fn delete_message(call: &Call<'_>, request: Settle) -> Result<Response<Body>, Fault> {
     let queue = call.queue(request.queue_url.as_deref()).await?;
     let handle = Handle::open(call, &queue, request.handle())?;
-    let acked = call.state.store.ack(handle.id, handle.token).await;
+    let acked = call.state.store.settle(handle.id, handle.token, Ack::default()).await;
     deleted(call, &queue, &handle, acked).await?;
     done()
 }
@@ -105,9 +105,9 @@ pub async fn delete_message_batch(
     call.trace.counts(batch.len());
     let open = |entry| Handle::open(call, &queue, Settle::handle(entry));
     let handles: Vec<_> = batch.iter().map(open).collect();
-    let acks: Vec<_> =
-        handles.iter().flatten().map(|handle| (handle.id, handle.token.to_owned())).collect();
-    let mut acked = call.state.store.ack_batch(&acks).await.into_iter();
+    let ack = |handle: &Handle<'_>| (handle.id, handle.token.to_owned(), Ack::default());
+    let acks: Vec<_> = handles.iter().flatten().map(ack).collect();
+    let mut acked = call.state.store.settle_all(&acks).await.into_iter();
     let outcomes = batch.iter().zip(handles).map(|(entry, handle)| {
         let handle = handle.map(|handle| (handle, acked.next().unwrap_or(Err(Error::Internal))));
         let queue = &queue;
@@ -171,9 +171,12 @@ async fn change(call: &Call<'_>, queue: &Queue, request: &Settle) -> Result<(), 
     let changed = match seconds {
         0 => {
             let request = NackRequest { delay_ms: Some(0), ..NackRequest::default() };
-            store.nack(handle.id, handle.token, request).await.map(drop)
+            store.settle(handle.id, handle.token, Nack::Asked(request)).await.map(drop)
         }
-        _ => store.set_lease(handle.id, handle.token, millis as u64).await.map(drop),
+        _ => {
+            let extend = Extend { lease_ms: millis as u64, shortens: true };
+            store.settle(handle.id, handle.token, extend).await.map(drop)
+        }
     };
     match changed {
         Ok(()) => Ok(()),

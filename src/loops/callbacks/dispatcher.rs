@@ -15,7 +15,10 @@ use dueq_model::{
     CallReport, Millis, SigningSecret, State, TopicName, derived, error::Error, format_instant,
     is_shared,
 };
-use dueq_store::{Call, CallCounts, CallEnd, Granted, InForce, NackKind, NackRequest, Store};
+use dueq_store::{
+    Ack, Call, CallCounts, CallEnd, Extend, Granted, InForce, Nack, NackKind, NackRequest, Settle,
+    Store,
+};
 use http::{HeaderName, HeaderValue};
 use std::{
     borrow::Cow,
@@ -96,8 +99,7 @@ impl Dispatcher {
                 }
                 None => {
                     // The lease may have been extended meanwhile.
-                    let held = (granted.id, granted.claims);
-                    if let Ok(at) = this.store.extend_call(held, LEASE_MS).await {
+                    if let Ok(at) = this.extend(&granted).await {
                         granted.lease_expires_at = at;
                     }
                     this.give_back(&granted, this.store.now()).await;
@@ -122,8 +124,7 @@ impl Dispatcher {
         }
         let checked = async {
             if left < EXTEND_BELOW_MS {
-                let held = (granted.id, granted.claims);
-                granted.lease_expires_at = self.store.extend_call(held, LEASE_MS).await?;
+                granted.lease_expires_at = self.extend(granted).await?;
             }
             if now - granted.claims.granted_at > RECHECK_AFTER_MS {
                 let InForce { topic, paused } = self.store.topic_in_force(&context.topic).await?;
@@ -239,13 +240,12 @@ impl Dispatcher {
 
     /// Extends the lease again and again. Returns when the lease is lost.
     async fn keep_lease(&self, topic: &TopicName, granted: &Granted) {
-        let held = (granted.id, granted.claims);
         let until_extension =
             |expires_at: Millis| self.store.until(topic, expires_at - EXTEND_BELOW_MS);
         let mut pause = until_extension(granted.lease_expires_at);
         loop {
             sleep(pause).await;
-            match self.store.extend_call(held, LEASE_MS).await {
+            match self.extend(granted).await {
                 Ok(expires_at) => pause = until_extension(expires_at).max(RETRY_INTERVAL),
                 Err(Error::LeaseLost | Error::MessageNotFound) => {
                     tracing::debug!(id = %granted.id, "lost the lease of a message during its call");
@@ -278,7 +278,7 @@ impl Dispatcher {
         let (kind, after) = match verdict {
             Verdict::Delivered => {
                 note("delivered", CallCounts { delivered: 1, ..CallCounts::default() });
-                self.retry(granted, || self.store.ack_call(granted, call.clone())).await;
+                self.retry(granted, Ack { call: Some(call) }).await;
                 return;
             }
             Verdict::Dead => (NackKind::Dead, None),
@@ -287,7 +287,7 @@ impl Dispatcher {
         let delay_ms =
             after.map(|after| Millis::try_from(after.as_millis()).unwrap_or(Millis::MAX));
         let request = NackRequest { delay_ms, kind, wished: true, call: Some(call), reason: None };
-        let nacked = self.retry(granted, || self.store.nack_call(granted, request.clone())).await;
+        let nacked = self.retry(granted, Nack::Asked(request)).await;
         // Only Redis knows whether this was the last attempt.
         match nacked.map_or(verdict == Verdict::Dead, |nacked| nacked.state == State::Dead) {
             true => note("dead", CallCounts { dead: 1, ..CallCounts::default() }),
@@ -297,18 +297,23 @@ impl Dispatcher {
 
     /// Gives back a message whose call was not sent.
     pub async fn give_back(&self, granted: &Granted, due_at: Millis) {
-        self.retry(granted, || self.store.park(granted, due_at)).await;
+        let lease_expires_at = granted.lease_expires_at;
+        self.retry(granted, Nack::Park { due_at, lease_expires_at }).await;
     }
 
-    /// Retries `operation`, which is safe to repeat, until Redis has executed it or the lease must be over. Returns what it
-    /// returns, unless that is not known.
-    async fn retry<T, F>(&self, granted: &Granted, operation: impl Fn() -> F) -> Option<T>
-    where
-        F: Future<Output = Result<T, Error>>,
-    {
+    /// Makes the lease `LEASE_MS` long from now. Returns when it ends.
+    async fn extend(&self, granted: &Granted) -> Result<Millis, Error> {
+        let extend = Extend { lease_ms: LEASE_MS, shortens: false };
+        let extended = self.store.settle_claimed(granted.id, granted.claims, extend).await?;
+        Ok(extended.lease_expires_at)
+    }
+
+    /// Settles the lease, which is safe to repeat, until Redis has done it or the lease must be over. Returns the outcome,
+    /// unless that is not known.
+    async fn retry<W: Settle>(&self, granted: &Granted, what: W) -> Option<W::Outcome> {
         let until = Instant::now() + Duration::from_millis(LEASE_MS);
         loop {
-            match operation().await {
+            match self.store.settle_claimed(granted.id, granted.claims, what.clone()).await {
                 Ok(done) => return Some(done),
                 // The lease is lost, or an earlier try succeeded and its reply was lost.
                 Err(Error::MessageNotFound | Error::LeaseLost) => return None,

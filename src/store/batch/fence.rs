@@ -14,10 +14,11 @@
 
 use super::{super::reply::CallError, node::Node, round::Round};
 use dueq_model::Epoch;
+use parking_lot::Mutex;
 use std::{
     collections::VecDeque,
     sync::{
-        Arc, Mutex, MutexGuard,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -112,15 +113,11 @@ impl Fence {
     /// What a lane writes that asks the replicas itself, at the end of its pipeline; nothing if they did not answer at once
     /// when they were last asked.
     pub fn key(&self) -> Option<Arc<str>> {
-        self.lock_key().clone()
+        self.key.lock().clone()
     }
 
     fn set_key(&self, key: Option<&Arc<str>>) {
-        *self.lock_key() = key.cloned();
-    }
-
-    fn lock_key(&self) -> MutexGuard<'_, Option<Arc<str>>> {
-        self.key.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        *self.key.lock() = key.cloned();
     }
 
     /// Hands out what the end of the pipeline itself has confirmed, if that was `asked`, and takes in the rest.
@@ -144,7 +141,7 @@ impl Fence {
 
     /// Takes answers in.
     fn hold(&self, held: Held) {
-        self.lock().held.push_back((Instant::now(), held));
+        self.queue.lock().held.push_back((Instant::now(), held));
         self.filled.notify_one();
     }
 
@@ -154,19 +151,19 @@ impl Fence {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.lock().held.is_empty()
+        self.queue.lock().held.is_empty()
     }
 
     /// Replicas that somebody waits for, at most.
     pub(super) fn wanted(&self) -> Option<usize> {
-        let queue = self.lock();
+        let queue = self.queue.lock();
         let answers = queue.held.iter().flat_map(|(_, held)| &held.answers);
         answers.map(|it| it.replicas).max()
     }
 
     /// Up to where a round counts that begins now.
     pub(super) fn end(&self) -> usize {
-        let queue = self.lock();
+        let queue = self.queue.lock();
         queue.gone + queue.held.len()
     }
 
@@ -214,7 +211,7 @@ impl Fence {
 
     /// Takes out what `pick` takes of each pipeline's answers, by their place in the line and when they came.
     fn take(&self, pick: impl Fn(usize, Instant, &mut Held) -> Vec<Waiting>) -> Vec<Waiting> {
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         let gone = queue.gone;
         let all = queue.held.iter_mut().enumerate();
         let taken = all.flat_map(|(at, (came, held))| pick(gone + at, *came, held)).collect();
@@ -227,13 +224,8 @@ impl Fence {
 
     /// Is anything left before `end` that another epoch has written?
     pub(super) fn has_other_epoch(&self, end: usize, epoch: Epoch) -> bool {
-        let queue = self.lock();
+        let queue = self.queue.lock();
         let many = end.saturating_sub(queue.gone);
         queue.held.iter().take(many).any(|(_, held)| held.epoch != epoch)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        // Nothing in here panics half way through a change.
-        self.queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }

@@ -9,9 +9,9 @@ use super::{
     Phase,
     request::{Job, PartitionId},
 };
+use parking_lot::Mutex;
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Mutex, MutexGuard},
     time::{Duration, Instant},
 };
 use tokio::sync::Notify;
@@ -60,7 +60,7 @@ pub(super) struct Taken<'a> {
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        let mut queue = self.inbox.lock();
+        let mut queue = self.inbox.queue.lock();
         for partition in &self.partitions {
             if let Some(lanes) = queue.busy.get_mut(partition) {
                 *lanes -= 1;
@@ -83,7 +83,7 @@ struct Idle<'a>(&'a Inbox);
 
 impl Drop for Idle<'_> {
     fn drop(&mut self) {
-        self.0.lock().idle -= 1;
+        self.0.queue.lock().idle -= 1;
     }
 }
 
@@ -122,7 +122,7 @@ impl Inbox {
 
     /// Puts requests in that a lane takes together, in this order. Returns them when the lanes are gone.
     pub fn put(&self, jobs: impl IntoIterator<Item = Job>) -> Vec<Job> {
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         if queue.closed {
             return jobs.into_iter().collect();
         }
@@ -149,7 +149,7 @@ impl Inbox {
         if jobs.is_empty() {
             return;
         }
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         for job in jobs.into_iter().rev() {
             match job.phase {
                 Phase::Scan => queue.scans.push_front(job),
@@ -162,7 +162,7 @@ impl Inbox {
 
     /// Puts requests in that have been on their way before: they are next. Returns them when the lanes are gone.
     pub fn put_first(&self, jobs: Vec<Job>) -> Vec<Job> {
-        if self.lock().closed {
+        if self.queue.lock().closed {
             return jobs;
         }
         self.put_back(jobs);
@@ -173,7 +173,7 @@ impl Inbox {
     pub async fn wait(&self, express: bool) -> bool {
         loop {
             let _idle = {
-                let mut queue = self.lock();
+                let mut queue = self.queue.lock();
                 let found = match express {
                     false => {
                         let may_scan = queue.scanning < self.max_scanning;
@@ -202,7 +202,7 @@ impl Inbox {
     /// together, and what is left of a partition stays in its order. The express lane takes nothing of a busy partition. What
     /// nobody waits for any more is dropped.
     pub fn take(&self, express: bool) -> Taken<'_> {
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         let mut jobs = Vec::with_capacity(queue.jobs.len().min(MAX_MESSAGES));
         let mut left = VecDeque::new();
         let mut shares: HashMap<PartitionId, Share> = HashMap::new();
@@ -275,7 +275,7 @@ impl Inbox {
     /// Refuses what has waited longer than `limit`: it was not sent and will not be.
     pub fn refuse_older(&self, limit: Duration) {
         let late: Vec<_> = {
-            let mut queue = self.lock();
+            let mut queue = self.queue.lock();
             let late = |jobs: &VecDeque<Job>| {
                 jobs.iter().take_while(|job| job.came.since.elapsed() >= limit).count()
             };
@@ -290,7 +290,7 @@ impl Inbox {
     /// Takes nothing from now on, and returns what waits.
     pub fn close_and_drain(&self) -> Vec<Job> {
         self.close();
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         let mut left: Vec<_> = queue.jobs.drain(..).collect();
         left.extend(queue.scans.drain(..));
         left
@@ -298,14 +298,9 @@ impl Inbox {
 
     /// Takes nothing from now on; what waits is still served.
     pub fn close(&self) {
-        self.lock().closed = true;
+        self.queue.lock().closed = true;
         self.filled.notify_one();
         self.express.notify_one();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        // Nothing in here panics half way through a change.
-        self.queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 

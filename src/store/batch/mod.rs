@@ -98,12 +98,14 @@ pub struct Command {
     script: Option<&'static Script>,
     cmd: Cmd,
     confirm: Confirm,
+    /// Where it stands among the calls that a lane sends together.
+    phase: Phase,
 }
 
 impl Command {
     /// A command of Redis.
     pub fn new(name: &str) -> Self {
-        Self { script: None, cmd: cmd(name), confirm: Confirm::Never }
+        Self { script: None, cmd: cmd(name), confirm: Confirm::Never, phase: Phase::Write }
     }
 
     /// A call of a script by its text: one that housekeeping, schedules or a new topic need, and that nobody waits for by the
@@ -114,8 +116,8 @@ impl Command {
 
     /// A call of a script by its digest.
     pub fn script(script: &'static Script, keys: &[&str]) -> Self {
-        let (cmd, confirm) = (Cmd::new(), Confirm::Never);
-        Self { script: Some(script), cmd, confirm }.arg(keys.len()).arg(keys)
+        let (cmd, confirm, phase) = (Cmd::new(), Confirm::Never, script.phase);
+        Self { script: Some(script), cmd, confirm, phase }.arg(keys.len()).arg(keys)
     }
 
     /// A call of a script that gets all keys of a partition, and the word that it knows the topic by.
@@ -148,6 +150,12 @@ impl Command {
     /// Adds an argument, or several.
     pub fn arg(mut self, argument: impl ToRedisArgs) -> Self {
         self.cmd.arg(argument);
+        self
+    }
+
+    /// The call is one of a client about one message, whatever else its script does.
+    pub fn of_one_message(mut self) -> Self {
+        self.phase = Phase::Write;
         self
     }
 

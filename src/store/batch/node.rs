@@ -17,8 +17,9 @@ use super::{
 };
 use deadpool_redis::redis::Value;
 use dueq_base::background::Background;
+use parking_lot::Mutex;
 use std::{
-    sync::{Arc, Mutex, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 use tokio::{
@@ -212,7 +213,7 @@ impl Node {
 
     /// Until when no lane tries to connect, if one has failed to, and how long that pause is.
     pub(super) fn down(&self) -> Option<(Instant, Duration)> {
-        *self.down.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        *self.down.lock()
     }
 
     /// Notes what came of a lane's try to connect, for all of them.
@@ -223,7 +224,7 @@ impl Node {
             metrics.forget_redis_nodes();
         }
         metrics.redis_node(&self.backend.address(), down.is_none());
-        *self.down.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = down;
+        *self.down.lock() = down;
     }
 
     pub(super) fn count(&self, error: CallError) {

@@ -6,7 +6,7 @@ use super::{
         reply::CallError,
         scripts::Script,
     },
-    Command, Confirm, Phase,
+    Command, Confirm,
     fence::Waiting,
     request::{AnyRequest, Call, Came, Exchange, Job},
 };
@@ -27,8 +27,7 @@ pub(super) struct Single<T> {
 
 impl<T: Send + 'static> Single<T> {
     pub fn into_job(self) -> Job {
-        let phase = self.command.script.map_or(Phase::Write, |script| script.phase);
-        let (came, kind) = (self.came, TypeId::of::<Self>());
+        let (came, phase, kind) = (self.came, self.command.phase, TypeId::of::<Self>());
         Job { came, phase, partition: None, asking: false, kind, request: Box::new(self) }
     }
 }

@@ -23,11 +23,9 @@ use super::{
     scripts,
 };
 use dueq_model::{Millis, error::Error};
+use parking_lot::Mutex;
 use std::{
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicI64, Ordering},
-    },
+    sync::atomic::{AtomicBool, AtomicI64, Ordering},
     time::Duration,
 };
 
@@ -60,11 +58,11 @@ pub(super) struct Activity {
 
 impl Activity {
     fn take_lateness(&self) -> Lateness {
-        std::mem::take(&mut *self.lateness.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.lateness.lock())
     }
 
     fn add_lateness(&self, add: impl FnOnce(&mut Lateness)) {
-        add(&mut self.lateness.lock().unwrap_or_else(PoisonError::into_inner));
+        add(&mut self.lateness.lock());
     }
 }
 
@@ -131,18 +129,15 @@ impl Store {
     pub async fn report_activity(&self) -> Result<(), Error> {
         loop {
             let all: Vec<Partition> = {
-                let mut active = self.active.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut active = self.active.lock();
                 std::iter::from_fn(|| active.try_recv().ok()).take(REPORT_PARTITIONS).collect()
             };
             if all.is_empty() {
                 return Ok(());
             }
-            let mut some = Vec::with_capacity(all.len());
-            for partition in all {
-                if !self.registry.is_gone(&partition.topic.name).await {
-                    some.push(partition);
-                }
-            }
+            let gone = self.registry.gone(all.iter().map(|it| &it.topic.name)).await;
+            let mut some = all;
+            some.retain(|it| !gone.contains(&it.topic.name));
             if some.is_empty() {
                 continue;
             }
@@ -219,8 +214,9 @@ impl Store {
         let names = noted.iter().map(|active| active.name.to_string());
         let names: Vec<_> = names.chain(claimed.bad.iter().cloned()).collect();
         if !names.is_empty() {
-            let finish = Command::eval(&scripts::FINISH_HISTORY, &[&keys.active]);
-            self.lanes.command(finish.arg((claimed.held, names))).await?;
+            let finish = Command::eval(&scripts::FINISH_CLAIM, &[&keys.active]).arg(claimed.held);
+            let finish = names.iter().fold(finish, |finish, name| finish.arg((name, "")));
+            self.lanes.command(finish).await?;
         }
         if failed.is_empty() {
             return Ok(());

@@ -5,8 +5,9 @@
 use super::{Schedule, Ticked};
 use crate::{Store, batch::Command, reply::int};
 use dueq_model::{Millis, Zones, error::Error};
+use parking_lot::RwLock;
 use std::sync::{
-    Arc, PoisonError, RwLock,
+    Arc,
     atomic::{AtomicBool, Ordering},
 };
 
@@ -63,7 +64,7 @@ impl Schedule {
 impl Store {
     /// The time zones by which schedules tick.
     pub fn zones(&self) -> Arc<Zones> {
-        self.zones.zones.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.zones.zones.read().clone()
     }
 
     /// Uses these from now on, and logs which they are.
@@ -73,7 +74,7 @@ impl Store {
         if let Some(warning) = zones.warning(self.now()) {
             tracing::warn!("{warning}");
         }
-        *self.zones.zones.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(zones);
+        *self.zones.zones.write() = Arc::new(zones);
     }
 
     /// When a schedule ticks next, if that is not what is kept of it and this instance decides.

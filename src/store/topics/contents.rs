@@ -8,7 +8,7 @@ use crate::{
     reply::{CallError, Reply},
     scripts,
 };
-use dueq_model::{Millis, TopicName, error::Error};
+use dueq_model::{Millis, State, TopicName, error::Error};
 use std::sync::Arc;
 
 /// Looks at a topic of which time brings more than one look carries out, at most.
@@ -62,6 +62,19 @@ pub struct TopicSnapshot {
 }
 
 impl TopicSnapshot {
+    /// Messages in this state.
+    pub fn count(&self, state: State) -> i64 {
+        match state {
+            State::Delayed => self.delayed,
+            State::Ready => self.ready,
+            State::Blocked => self.blocked,
+            State::Leased => self.leased,
+            State::Dead => self.dead,
+            State::Acked => self.acked,
+            State::Expired | State::Gone => 0,
+        }
+    }
+
     /// Both together, of different partitions of a topic.
     pub(crate) fn plus(mut self, other: Self) -> Self {
         self.paused &= other.paused;

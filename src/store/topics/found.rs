@@ -66,8 +66,9 @@ impl Store {
         Ok(Selected { matched, scanned: search.scanned, next })
     }
 
-    /// Does this to selected messages that are still in one of these states; they fall due evenly over `spread_ms`. Returns how
-    /// many it did it to: what was changed or taken meanwhile stays as it is.
+    /// Does this to selected messages that are still in one of these states. They fall due evenly over a time, of which the first
+    /// `from` of `of` messages have had their part. Returns how many it did it to: what was changed or taken meanwhile stays
+    /// as it is.
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn change_selected(
@@ -75,10 +76,14 @@ impl Store {
         change: Change,
         states: &[State],
         messages: &[MessageId],
-        spread_ms: Millis,
+        (spread_ms, from, of): (Millis, i64, i64),
     ) -> Result<i64, Error> {
-        let of = messages.len().max(1) as i128;
-        let due = |at: usize| Due::After((i128::from(spread_ms) * at as i128 / of) as Millis);
+        let (spread, of) = (i128::from(spread_ms), i128::from(of.max(1)));
+        // None sooner than asked for.
+        let due = |at: usize| {
+            let at = (i128::from(from) + at as i128).min(of);
+            Due::After(((spread * at + of - 1) / of) as Millis)
+        };
         let messages: Vec<_> = messages.iter().enumerate().map(|(at, id)| (*id, due(at))).collect();
         let outcomes = self.change_messages(change, states, &messages).await;
         let done = outcomes.iter().filter(|outcome| **outcome == Ok(true)).count() as i64;
@@ -87,8 +92,7 @@ impl Store {
         });
         match failed {
             None => Ok(done),
-            Some(error) if done == 0 => Err(error),
-            Some(error) => Err(error.after_change()),
+            Some(error) => Err(error.after(done > 0)),
         }
     }
 }

@@ -58,9 +58,36 @@ impl Search {
     }
 }
 
-/// What a partition contributes to a page.
+/// A sorted set in which the messages of a state are.
+#[derive(Clone, Copy)]
+struct Set {
+    /// As scripts call it.
+    name: &'static str,
+    /// Which of its messages are meant.
+    which: &'static str,
+    /// Its place in the order of the list: those of one part are merged.
+    part: u8,
+}
+
+/// The sets of a state.
+fn sets(state: State) -> &'static [Set] {
+    const fn set(name: &'static str, which: &'static str, part: u8) -> Set {
+        Set { name, which, part }
+    }
+    match state {
+        State::Delayed => &const { [set("delayed", "later", 0), set("delayed_prio", "later", 0)] },
+        State::Ready => &const { [set("ready", "all", 0), set("delayed", "due", 1)] },
+        State::Leased => &const { [set("unack", "held", 0), set("last", "held", 0)] },
+        State::Blocked => &const { [set("blocked", "all", 0)] },
+        State::Dead => &const { [set("dead", "all", 0)] },
+        _ => &const { [set("acked", "all", 0)] },
+    }
+}
+
+/// What a set of a partition contributes to a page.
 struct Source {
     name: PartitionName,
+    set: Set,
     /// What was read and not yet shown.
     listed: VecDeque<Listed>,
     /// Where the next call goes on.
@@ -121,14 +148,17 @@ impl Store {
             }
         }
         let topic = self.registry.find(name).await?.ok_or(Error::TopicNotFound)?;
-        let source = |partition: Partition| Source {
+        let source = |partition: Partition, set: &Set| Source {
             name: partition.name(),
+            set: *set,
             listed: VecDeque::new(),
-            after: after.cloned(),
-            more: true,
+            after: after.filter(|after| after.part == set.part).cloned(),
+            more: after.is_none_or(|after| after.part <= set.part),
             stuck: false,
         };
-        let mut sources: Vec<_> = topic.all().map(source).collect();
+        let sources =
+            topic.all().flat_map(|it| sets(state).iter().map(move |set| (it.clone(), set)));
+        let mut sources: Vec<_> = sources.map(|(it, set)| source(it, set)).collect();
         let (mut count, mut bytes, mut last) = (0, 0, None);
         let reads_bodies = bodies || query.is_some_and(MessageQuery::needs_body);
         while count < limit && bytes < most_bytes {
@@ -148,7 +178,7 @@ impl Store {
             try_join_all(dry.into_iter().map(async |source| {
                 let after = source.after.clone();
                 let list = ListSome { state, limit, after, newest: None, body_bytes };
-                source.take(self.list_some(&source.name, list).await?);
+                source.take(self.list_set(&source.name, source.set, list).await?);
                 Ok::<_, Error>(())
             }))
             .await?;
@@ -177,13 +207,22 @@ impl Store {
         Ok((topic, last.filter(|_| more)))
     }
 
-    /// Some messages of a partition.
-    pub(super) async fn list_some(
+    /// Some dead messages of a partition.
+    pub(super) async fn list_dead(
         &self,
         name: &PartitionName,
         list: ListSome,
     ) -> Result<ListedSome, Error> {
-        Ok(self.on(name, |it| list.request(it)).await?.1)
+        self.list_set(name, sets(State::Dead)[0], list).await
+    }
+
+    async fn list_set(
+        &self,
+        name: &PartitionName,
+        set: Set,
+        list: ListSome,
+    ) -> Result<ListedSome, Error> {
+        Ok(self.on(name, |it| list.request(it, set)).await?.1)
     }
 }
 
@@ -234,16 +273,16 @@ pub struct ListSome {
 }
 
 impl ListSome {
-    fn request(&self, partition: &Partition) -> Request<ListedSome> {
+    fn request(&self, partition: &Partition, set: Set) -> Request<ListedSome> {
         let list = Command::on(&scripts::LIST_MESSAGES, partition);
-        let list = list.arg((self.state.word(), self.limit));
+        let list = list.arg((set.name, set.which, self.limit));
         let list = match &self.after {
-            Some(ListCursor { part, score, member }) => list.arg((part, score, &member[..])),
-            None => list.arg(("", self.newest.map(|n| n.to_string()).unwrap_or_default(), "")),
+            Some(ListCursor { score, member, .. }) => list.arg((score, &member[..])),
+            None => list.arg(("", self.newest.map(|n| n.to_string()).unwrap_or_default())),
         };
         let list = list.arg(self.body_bytes.unwrap_or(0));
         let (state, bodies) = (self.state, self.body_bytes.is_some());
-        list.read(partition, move |reply| read_listed(reply, state, bodies))
+        list.read(partition, move |reply| read_listed(reply, state, set.part, bodies))
     }
 }
 
@@ -264,6 +303,7 @@ pub struct Listed {
 pub(crate) fn read_listed(
     reply: &mut Reply<'_>,
     state: State,
+    part: u8,
     with_bodies: bool,
 ) -> Result<ListedSome, CallError> {
     reply.now()?;
@@ -273,7 +313,7 @@ pub(crate) fn read_listed(
     let (mut bodies, mut events, topic_ttl) = (reply.fields()?, reply.fields()?, reply.int()?);
     let mut items = Vec::with_capacity(extras.len());
     while !places.is_empty() {
-        let (part, score) = (places.int()? as u8, places.int()?);
+        let score = places.int()?;
         let member = places.member()?;
         let id = MessageId::from_member(&member, reply.partition.route);
         let extra = Extra::parse(&extras.text()?);

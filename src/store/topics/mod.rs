@@ -9,7 +9,7 @@ mod list;
 mod loading;
 mod reasons;
 
-pub use bulk::{Purged, Redriven};
+pub use bulk::Worked;
 pub(super) use contents::count;
 pub use contents::{TOTALS, TopicSnapshot};
 pub use found::{Selected, Selection};
@@ -17,7 +17,7 @@ pub use list::Listing;
 pub use reasons::Reason;
 #[cfg(test)]
 pub(super) use {
-    bulk::{read_purged, read_redriven},
+    bulk::read_purged,
     contents::{read_forecast, read_totals},
     list::read_listed,
 };

@@ -84,7 +84,7 @@ impl Store {
                 newest: Some(newest),
                 body_bytes: None,
             };
-            let some = self.list_some(&partition.name(), list).await?;
+            let some = self.list_dead(&partition.name(), list).await?;
             scanned += some.items.len() as u64;
             more = some.more && !some.items.is_empty();
             after = some.items.last().map(|item| item.cursor.clone());

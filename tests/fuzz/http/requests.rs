@@ -5,15 +5,15 @@ use super::{
     by_the_book, object, read,
 };
 use crate::{
-    bulk::{PurgeRequest, RunRequest},
     callbacks::ScheduleCallbackRequest,
     fingerprint::fingerprint,
     input::{Batch, Fields, Flat, LeaseMs, MediaType, request},
-    lease::{LeaseAck, LeaseFromTopicsRequest},
     leases::hold::NackFields,
+    leases::lease::{LeaseAck, LeaseFromTopicsRequest},
     message_fields::take_idempotency_header,
     messages::{UpdateMessageRequest, search::ListMessagesParams},
     publish::{PublishBatchRequest, PublishRawParams, PublishRequest},
+    topics::bulk::{PurgeRequest, RunRequest},
 };
 use axum::http::{HeaderMap, HeaderValue};
 use bytes::Bytes;

@@ -8,9 +8,10 @@ use crate::{
     extend::Extend,
     grants::LeaseOptions,
     lease::Lease,
-    nack::{Disposition, Nack},
+    nack::Nack,
     publish::Publish,
     publish_special::PublishSpecial,
+    settle::Held,
     types::{Due, Idempotency},
 };
 use dueq_model::{Body, Content, Epoch, LeaseClaims, MAX_DELAY_MS, MessageId, Route};
@@ -90,7 +91,7 @@ proptest! {
         (0..5_i64).prop_map(Value::Int),
         vec(code(5), 1..5).prop_map(array),
     ])) {
-        answers(ids(count).map(|id| Ack { id, claims: claims(), call: None }), settings, reply)?;
+        answers(ids(count).map(|id| Held { id, claims: claims(), what: Ack { call: None } }), settings, reply)?;
     }
 
     #[test]
@@ -102,12 +103,12 @@ proptest! {
         })),
     ) {
         let how = |kind: u8| match kind {
-            0 => Disposition::Return(1),
-            1 => Disposition::Park { due_at: 1, lease_expires_at: 1 },
-            2 => Disposition::Asked(NackRequest { kind: NackKind::Released, ..NackRequest::default() }),
-            _ => Disposition::Asked(NackRequest::default()),
+            0 => Nack::Return(1),
+            1 => Nack::Park { due_at: 1, lease_expires_at: 1 },
+            2 => Nack::Asked(NackRequest { kind: NackKind::Released, ..NackRequest::default() }),
+            _ => Nack::Asked(NackRequest::default()),
         };
-        answers(ids(kinds.len()).zip(kinds).map(|(id, kind)| Nack { id, claims: claims(), how: how(kind) }), settings, reply)?;
+        answers(ids(kinds.len()).zip(kinds).map(|(id, kind)| Held { id, claims: claims(), what: how(kind) }), settings, reply)?;
     }
 
     #[test]
@@ -119,7 +120,7 @@ proptest! {
             flat(vec![now, up], each.into_iter().map(|(code, deadline)| vec![code, deadline]).collect())
         })),
     ) {
-        let extend = |id| Extend { id, claims: claims(), lease_ms: 1_000, shortens };
+        let extend = |id| Held { id, claims: claims(), what: Extend { lease_ms: 1_000, shortens } };
         answers(ids(count).map(extend), settings, reply)?;
     }
 

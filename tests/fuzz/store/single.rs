@@ -4,11 +4,11 @@ use super::*;
 use crate::{
     change::{Change, read_changes},
     dead_letters::read_deaths,
-    message::{read_deleted, read_exists, read_found, read_redriven as read_redriven_message},
+    message::{read_exists, read_found},
+    messages::update::{Updated, read_updated},
     sweeps::read_swept,
-    topics::{read_closed, read_forecast, read_listed, read_purged, read_redriven, read_totals},
+    topics::{read_closed, read_forecast, read_listed, read_purged, read_totals},
     types::MessageSnapshot,
-    update::{Updated, read_updated},
 };
 use dueq_model::{MAX_EVENTS, State};
 
@@ -49,7 +49,7 @@ proptest! {
     }
 
     #[test]
-    fn update_and_redrive(
+    fn update(
         settings in settings(),
         reply in reply(prop_oneof![
             3 => (num(), flag(), snapshot(), flag()).prop_map(|(now, wake, found, died)| array(vec![now, wake, found, died])),
@@ -57,17 +57,13 @@ proptest! {
         ]),
     ) {
         let update = |reply: &mut Reply<'_>| read_updated(reply, None);
-        if let Some(Updated::Done(found)) = answer(update, settings.clone(), reply.clone()) {
-            sound(&found)?;
-        }
-        if let Some(Ok(found)) = answer(read_redriven_message, settings, reply) {
+        if let Some(Updated::Done(found)) = answer(update, settings, reply) {
             sound(&found)?;
         }
     }
 
     #[test]
     fn one_word(settings in settings(), reply in reply(words())) {
-        answer(read_deleted, settings.clone(), reply.clone());
         answer(read_exists, settings.clone(), reply.clone());
         answer(|reply| reply.expect("OK"), settings.clone(), reply.clone());
         answer(read_closed, settings, reply);
@@ -85,9 +81,8 @@ proptest! {
     #[test]
     fn bulks(settings in settings(), reply in reply(numbers(7))) {
         answer(read_purged, settings.clone(), reply.clone());
-        answer(read_redriven, settings.clone(), reply.clone());
-        let done = answer(|reply| read_changes(reply, Change::Redrive), settings.clone(), reply.clone());
-        prop_assert!(done.is_none_or(|done| !done.is_empty()));
+        let done = answer(|reply| read_changes(reply, Change::Redrive, false), settings.clone(), reply.clone());
+        prop_assert!(done.is_none_or(|done| !done.outcomes.is_empty()));
         answer(read_swept, settings, reply);
     }
 
@@ -96,17 +91,17 @@ proptest! {
         settings in settings(),
         state in select(vec![State::Delayed, State::Ready, State::Blocked, State::Leased, State::Dead, State::Acked]),
         bodies in any::<bool>(),
-        reply in reply((num(), flag(), num(), vec((num(), num(), member(), extra(), stored_body()), 0..5), num()).prop_map(|(now, more, most, found, ttl)| {
+        reply in reply((num(), flag(), num(), vec((num(), member(), extra(), stored_body()), 0..5), num()).prop_map(|(now, more, most, found, ttl)| {
             let (mut places, mut extras, mut bodies) = (vec![], vec![], vec![]);
-            for (part, score, member, extra, body) in found {
-                places.extend([part, score, member]);
+            for (score, member, extra, body) in found {
+                places.extend([score, member]);
                 extras.push(bulk(extra));
                 bodies.push(body);
             }
             array(vec![now, more, most, array(places), array(extras), array(bodies), ttl])
         })),
     ) {
-        if let Some(some) = answer(|reply| read_listed(reply, state, bodies), settings, reply) {
+        if let Some(some) = answer(|reply| read_listed(reply, state, 0, bodies), settings, reply) {
             prop_assert!(some.items.iter().all(|item| item.message.attempts_left >= 0));
         }
     }

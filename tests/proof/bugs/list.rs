@@ -40,8 +40,8 @@ pub fn all() -> Vec<Bug> {
             .does("a replace answers 200 and leaves the payload as it was")
             .patch(
                 "publish_special",
-                "    add(bodies, member, body)\n",
-                "    add(bodies, member, code == 2 and redis.call('HGET', k.messages, member) or body)\n",
+                "    add_to(lists, k.messages, member, body)\n",
+                "    add_to(lists, k.messages, member, code == 2 and redis.call('HGET', k.messages, member) or body)\n",
             ),
         bug("update without its due time", &["I3"], probe!(grants::changed_messages))
             .does("an update changes the payload and leaves a message ready that it delayed")
@@ -54,8 +54,8 @@ pub fn all() -> Vec<Bug> {
             .does("a message that was granted before is granted again after its time to live")
             .patch(
                 "lease",
-                "local _, _, _, _, rest = parse_extra(extras[i])\n    local due = ranked",
-                "local attempts, _, _, _, rest = parse_extra(extras[i])\n    local due = ranked",
+                "local _, _, _, _, rest = parse_extra(extras[i])\n    local expires = expiry",
+                "local attempts, _, _, _, rest = parse_extra(extras[i])\n    local expires = expiry",
             )
             .patch(
                 "lease",
@@ -165,20 +165,20 @@ pub fn all() -> Vec<Bug> {
             ),
         bug("delete leaves the body", &["I8"], probe!(counts::deletes))
             .does("a deleted message's body stays in Redis")
-            .patch("delete", "redis.call('HDEL', k.messages, unpack(members))", ""),
+            .patch("change_messages", "redis.call('HDEL', k.messages, unpack(members))", ""),
         bug("delete of a leased message", &["I11"], probe!(counts::deletes))
             .does("a delete without force takes a message from its holder")
-            .patch("delete", "if ARGV[4] ~= '1' then return 'LEASED' end", ""),
+            .patch("change_messages", "if what ~= 'force' then return 2 end", ""),
         bug("delete undone", &["I11"], probe!(counts::deletes))
             .does("a ready message is granted although its delete was answered")
             .patch(
-                "delete",
-                "drop_all(k, { member }, 'deleted')",
+                "change_messages",
+                "drop_all(k, { member }, what == 'purge' and 'purged' or 'deleted')",
                 "if state ~= 'ready' then drop_all(k, { member }, 'deleted') end",
             ),
         bug("bulk delete of leased messages", &["I8", "I9", "I11"], probe!(counts::a_bulk_delete))
             .does("a delete of many messages takes leased ones")
-            .patch("change_messages", "if state == 'leased' then return 2 end", ""),
+            .patch("change_messages", "if what ~= 'force' then return 2 end", ""),
         bug("bulk delete counts once", &["I9"], probe!(counts::a_bulk_delete))
             .does("messages that one request deletes are left out of the totals")
             .patch(
@@ -222,12 +222,12 @@ pub fn all() -> Vec<Bug> {
         bug("redrive keeps the old budget", &["I7"], probe!(deaths::a_redrive))
             .does("a message is redriven with its attempts used up")
             .patch(
-                "redrive_message",
+                "change_messages",
                 "local attempts, _, max_attempts, priority, rest = parse_extra(extra)\n  local _, ttl,",
                 "local attempts, used, max_attempts, priority, rest = parse_extra(extra)\n  local _, ttl,",
             )
             .patch(
-                "redrive_message",
+                "change_messages",
                 "format_extra(attempts, 0, max_attempts,",
                 "format_extra(attempts, used, max_attempts,",
             ),
@@ -346,7 +346,7 @@ pub fn all() -> Vec<Bug> {
             .patch("*", "  leave_groups(k, { member }, { group }, { order })\nend", "end"),
         bug("the deleted hold their group", &["I8", "I17"], probe!(customers::a_deleted_head))
             .does("a message that is deleted blocks its group for ever")
-            .patch("delete", "  if any then leave_groups(k, members, groups, orders) end\n", ""),
+            .patch("change_messages", "  if any then leave_groups(k, members, groups, orders) end\n", ""),
         bug("next by due time", &["I17"], probe!(customers::a_delayed_turn))
             .does("of a group whatever falls due first is next, not what was published first")
             .patch(

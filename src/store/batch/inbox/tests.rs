@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     ack::Ack, fuzz::partition, grants::LeaseOptions, lease::Lease, partition::Partition,
-    topics::count,
+    settle::Held, topics::count,
 };
 use dueq_model::{Epoch, LeaseClaims, Member, MessageId};
 use std::sync::{Weak, atomic::Ordering};
@@ -34,10 +34,10 @@ fn lease(partition: &Partition) -> Job {
     job(partition, op, Instant::now())
 }
 
-fn new_ack(partition: &Partition) -> Ack {
+fn new_ack(partition: &Partition) -> Held<Ack> {
     let id = MessageId::from_member(&Member::default(), partition.route);
     let claims = LeaseClaims { attempt: 1, epoch: Epoch::default(), granted_at: 0, last: false };
-    Ack { id, claims, call: None }
+    Held { id, claims, what: Ack::default() }
 }
 
 fn ack(partition: &Partition) -> Job {
@@ -61,7 +61,7 @@ fn acks_never_wait_behind_leases_and_leases_wait_behind_acks() {
         assert_eq!(taken.jobs.len() - granted, MAX_OF_PARTITION, "acks");
         drop(taken);
         inbox.put([lease(&partition)]);
-        while !inbox.lock().jobs.is_empty() {
+        while !inbox.queue.lock().jobs.is_empty() {
             let _ = inbox.take(false);
         }
     }

@@ -1,0 +1,41 @@
+//! The long poll of a consumer, and the answer with what it got: the part that SQS's clients share.
+
+use super::body::GrantsBody;
+use crate::{
+    prelude::*,
+    server::{activity::Activity, budget::Hold},
+};
+use axum::body::Body;
+use dueq_model::TopicName;
+use dueq_store::{Grants, LeaseOptions};
+use std::{future::pending, sync::Arc, time::Duration};
+
+/// Leases with a long poll, for as long as the key is let in and the connection need not make room for others. Returns whether
+/// it was cut short.
+pub async fn poll(
+    state: &AppState,
+    caller: &Caller,
+    activity: Option<&Arc<Activity>>,
+    topics: &[TopicName],
+    options: LeaseOptions,
+    wait: Duration,
+) -> (Result<Grants, Error>, bool) {
+    let mut is_cut = false;
+    let cut = async {
+        let evicted = async {
+            let Some(activity) = activity else { return pending().await };
+            activity.poll_until_evicted().await;
+        };
+        tokio::select! { () = evicted => {}, () = caller.revoked() => {} }
+        is_cut = true;
+    };
+    let grants = state.polls.lease_until(topics, options, wait, cut).await;
+    (grants, is_cut)
+}
+
+/// An answer with messages, whose bytes are counted: whoever is gone before a byte of it was taken never had them.
+pub fn holding(hold: Hold, grants: Grants, body: Vec<u8>) -> Response {
+    let mut response = Response::new(Body::new(GrantsBody { bytes: Some(body.into()), grants }));
+    response.extensions_mut().insert(Arc::new(hold));
+    response
+}

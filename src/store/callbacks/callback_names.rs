@@ -1,0 +1,90 @@
+//! The keys of callbacks. All API keys share the topic `_callbacks`, but each has names of its own there: what it calls `order/42` is
+//! none of the others' business. Those of keys without a name, which may do everything, are stored as they are, as all were before.
+
+use crate::{
+    Store,
+    partition::Partition,
+    types::{MessageRef, MessageSnapshot, NewMessage},
+};
+use dueq_model::{TopicName, error::Error};
+
+/// Begins a name that belongs to an API key, and separates it from that key's name.
+const MARK: char = '\0';
+
+fn own(publisher: &str, name: &str) -> String {
+    format!("{MARK}{publisher}{MARK}{name}")
+}
+
+/// A key as its publisher gave it.
+pub(crate) fn shown(topic: &TopicName, key: String) -> String {
+    let given = || Some(key.strip_prefix(MARK)?.split_once(MARK)?.1.to_owned());
+    topic.is_callbacks().then(given).flatten().unwrap_or(key)
+}
+
+/// Was it published by this API key, or before that was noted?
+fn may_be_of(found: &MessageSnapshot, publisher: &str) -> bool {
+    let by = found.body.as_ref().and_then(|body| body.publisher.as_deref());
+    by.is_none_or(|by| by == publisher)
+}
+
+impl Store {
+    /// What the callback is stored under that the API key of this name calls by `key`. One from before keys had names of their own
+    /// goes on to answer for all of them.
+    ///
+    /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn callback_key(&self, publisher: &str, key: String) -> Result<String, Error> {
+        if publisher.is_empty() && !key.starts_with(MARK) {
+            return Ok(key);
+        }
+        let common = MessageRef::Key(TopicName::callbacks(), key.clone());
+        match self.get(&common).await {
+            Ok((_, found)) if may_be_of(&found, publisher) => Ok(key),
+            Ok(_) | Err(Error::MessageNotFound | Error::TopicNotFound) => Ok(own(publisher, &key)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Gives a message the names under which it is stored in this topic. Errors: as for [`Store::callback_key`].
+    pub(crate) async fn own_names(
+        &self,
+        topic: &TopicName,
+        message: &mut NewMessage,
+    ) -> Result<(), Error> {
+        let publisher = message.body.publisher.as_deref().filter(|_| topic.is_callbacks());
+        let Some(publisher) = publisher else { return Ok(()) };
+        let NewMessage { options, .. } = message;
+        if let Some(key) = &mut options.key {
+            key.name = self.callback_key(publisher, std::mem::take(&mut key.name)).await?;
+        }
+        // dueq's own are those of ticks.
+        let idempotency = options.idempotency.as_mut().filter(|it| it.key.first() != Some(&0xff));
+        let Some(idempotency) = idempotency else { return Ok(()) };
+        let key = String::from_utf8_lossy(&idempotency.key).into_owned();
+        let is_own = !publisher.is_empty() || key.starts_with(MARK);
+        if is_own && !self.answered_before(&key, idempotency.fingerprint, publisher).await? {
+            idempotency.key = own(publisher, &key).into();
+        }
+        Ok(())
+    }
+
+    /// Does an idempotency key from before API keys had their own answer for this request? A client may repeat it across an upgrade.
+    async fn answered_before(
+        &self,
+        key: &str,
+        fingerprint: u64,
+        publisher: &str,
+    ) -> Result<bool, Error> {
+        let Some(topic) = self.registry.find(&TopicName::callbacks()).await? else {
+            return Ok(false);
+        };
+        let first = self.first_answer(&Partition::first(topic), key.as_bytes()).await?;
+        let Some((_, _, id)) = first.filter(|(_, asked, _)| *asked == fingerprint) else {
+            return Ok(false);
+        };
+        match self.get(&MessageRef::Id(id)).await {
+            Ok((_, found)) => Ok(may_be_of(&found, publisher)),
+            Err(Error::MessageNotFound) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! ack: forgets messages whose lease the token holds, or keeps them as acked where their topic retains such messages.
+
+use crate::{
+    batch::Answers,
+    partition::Partition,
+    reply::{CallError, Reply, malformed},
+    scripts::{self, Script},
+    settle::{Held, Settle, refused},
+    types::Call,
+};
+use deadpool_redis::redis::{Cmd, Value};
+use dueq_model::error::Error;
+
+/// An acknowledgement.
+#[derive(Clone, Default)]
+pub struct Ack {
+    /// The call that delivered it; kept only where the topic retains acked messages.
+    pub call: Option<Call>,
+}
+
+impl Settle for Ack {
+    type Outcome = ();
+
+    fn script() -> &'static Script {
+        &scripts::ACK
+    }
+
+    fn bytes(&self) -> usize {
+        self.call.as_ref().map_or(0, Call::bytes)
+    }
+
+    fn write_keys(partition: &Partition, command: &mut Cmd) {
+        let keys = &partition.keys;
+        // Plain messages need no more.
+        let grouped = partition.topic.settings.grouped;
+        command
+            .arg(if grouped { 19 } else { 11 })
+            .arg(&keys.unack)
+            .arg(&keys.last)
+            .arg(&keys.messages)
+            .arg(&keys.extra);
+        command.arg(&keys.meta).arg(&keys.keys).arg(&keys.expires).arg(&keys.first_due);
+        command.arg(&keys.events).arg(&keys.acked).arg(&keys.dead_out);
+        if grouped {
+            command.arg(&keys.heads).arg(&keys.queued).arg(&keys.blocked).arg(&keys.rates);
+            command.arg(&keys.delayed).arg(&keys.delayed_prio).arg(&keys.ready).arg(&keys.turns);
+        }
+    }
+
+    fn write(group: &[Held<Self>], partition: &Partition, command: &mut Cmd) {
+        let retained = partition.topic.settings.retention.acked_ms > 0;
+        if retained && group.iter().any(|ack| ack.what.call.is_some()) {
+            for ack in group {
+                Call::write(ack.what.call.as_ref(), command);
+            }
+        }
+    }
+
+    fn read(group: &[Held<Self>], reply: &mut Reply<'_>) -> Answers<Result<(), Error>> {
+        let (size, topic) = (group.len(), reply.topic());
+        let acked_ms = topic.settings.retention.acked_ms;
+        if acked_ms > 0 {
+            let now = reply.backend.clock.now();
+            reply.partition.sweep_by(now, Some(now.saturating_add(acked_ms)));
+        }
+        if let Value::Int(good) = reply.whole {
+            if good as usize != size {
+                return Err(malformed(&reply.whole));
+            }
+            topic.counters.acked.inc_by(size as u64);
+            reply.partition.happened(true);
+            return Ok((0..size).map(|_| Ok(Ok(()))).collect());
+        }
+        let mut answers = Vec::with_capacity(size);
+        for _ in 0..size {
+            let code = reply.int()?;
+            if code == 0 {
+                topic.counters.acked.inc();
+                reply.partition.happened(true);
+            }
+            answers.push(match code {
+                // 3: it was acked before by the same token, and is retained.
+                0 | 3 => Ok(Ok(())),
+                4 => Err(CallError::Again),
+                code => Ok(Err(refused(code))),
+            });
+        }
+        Ok(answers)
+    }
+}

@@ -1,0 +1,129 @@
+//! Groups: how messages come into one, and list_groups, which shows them. Who comes after whom is the scripts' to say
+//! (`migrations-lua/includes/group.lua`).
+
+use crate::{
+    Store,
+    backend::GROUPS_VERSION,
+    batch::{Command, Request},
+    partition::Partition,
+    registry::Topic,
+    reply::{CallError, Reply},
+    scripts,
+    types::MessageOptions,
+};
+use dueq_model::{Millis, TopicName, error::Error};
+use std::sync::Arc;
+
+/// Groups of one call.
+const CALL_GROUPS: usize = 64;
+
+/// A group that has live messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// What groups are listed by: 16 hex digits.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// Messages that consumers hold.
+    pub leased: i64,
+    /// Messages that wait for others of the group.
+    pub blocked: i64,
+    /// When the next of the others is due; `None` if there is none.
+    pub next_at: Option<Millis>,
+}
+
+/// Some groups of a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SomeGroups {
+    items: Vec<Group>,
+    more: bool,
+}
+
+impl MessageOptions {
+    /// Errors: `BadSetting` where the group and the key are at home in different partitions. An idempotency key is remembered where
+    /// its group is.
+    pub(crate) fn check_names(&self, is_split: bool) -> Result<(), Error> {
+        if is_split && self.group.is_some() && self.key.is_some() {
+            let reason = "cannot be given together with key in a topic of several partitions";
+            return Err(Error::BadSetting("group", reason));
+        }
+        Ok(())
+    }
+}
+
+impl Store {
+    /// Does the registry say that messages of this topic are in groups? It does from now on, so that no older dueq works on
+    /// them. False: the topic must be looked up again.
+    ///
+    /// Errors: `UpgradePending`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub(crate) async fn knows_groups(&self, topic: &Arc<Topic>) -> Result<bool, Error> {
+        if !topic.settings.grouped {
+            self.adopt_version(GROUPS_VERSION).await?;
+            // Nothing is published yet, whatever comes of it.
+            let noted = self.note(topic, |settings| settings.grouped = true).await;
+            noted.map_err(|_| Error::RedisUnavailable)?;
+            self.registry.forget(topic);
+        }
+        Ok(topic.settings.grouped)
+    }
+
+    /// Groups that have live messages, at most `limit`, in the order of their IDs; and whether there are more. `after`: the
+    /// ID of the last one on the page before.
+    ///
+    /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn groups(
+        &self,
+        name: &TopicName,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<(Vec<Group>, bool), Error> {
+        let after = after.unwrap_or_default();
+        let parts = self.on_each(name, |it| list(it, after, limit, "")).await?;
+        let (mut groups, mut more) = (Vec::new(), false);
+        for (partition, mut some) in parts {
+            let (name, mut its) = (partition.name(), Vec::new());
+            its.append(&mut some.items);
+            while some.more && its.len() < limit {
+                let after = its.last().map_or(after, |group: &Group| &group.id).to_owned();
+                some = self.on(&name, |it| list(it, &after, limit, "")).await?.1;
+                its.append(&mut some.items);
+            }
+            groups.append(&mut its);
+            more |= some.more;
+        }
+        groups.sort_by(|a, b| a.id.cmp(&b.id));
+        more |= groups.len() > limit;
+        groups.truncate(limit);
+        Ok((groups, more))
+    }
+
+    /// This group, if it has live messages.
+    ///
+    /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn group(&self, name: &TopicName, group: &str) -> Result<Option<Group>, Error> {
+        let home = crate::stale::Target::Key(name, group);
+        let (_, found) = self.on(home, |it| list(it, "", 1, group)).await?;
+        Ok(found.items.into_iter().next())
+    }
+}
+
+fn list(partition: &Partition, after: &str, limit: usize, alone: &str) -> Request<SomeGroups> {
+    let list = Command::on(&scripts::LIST_GROUPS, partition);
+    list.arg((after, limit.min(CALL_GROUPS), alone)).read(partition, read_groups)
+}
+
+pub(crate) fn read_groups(reply: &mut Reply<'_>) -> Result<SomeGroups, CallError> {
+    reply.now()?;
+    let more = reply.int()? == 1;
+    let mut items = Vec::with_capacity(reply.len() / 5);
+    while !reply.is_empty() {
+        items.push(Group {
+            id: reply.text()?,
+            name: reply.text()?,
+            leased: reply.int()?,
+            blocked: reply.int()?,
+            next_at: reply.instant()?,
+        });
+    }
+    Ok(SomeGroups { items, more })
+}

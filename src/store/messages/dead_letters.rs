@@ -1,0 +1,206 @@
+//! take_dead, claim_dead, finish_dead, and the publishing in between: what dies in a topic is told of in another, or moves there.
+//!
+//! Whatever script sees a death notes it in the same partition, in the same breath. An instance takes what is noted, with
+//! the messages as they stand, publishes a copy of each, and crosses out what it published. Killed in between, it or
+//! another does all of that again; an idempotency key lets the second copy find the first. A message that moves is claimed
+//! before: if it is dead and there at that moment, it leaves, and comes back only if its copy is not stored.
+
+use crate::{
+    Store,
+    batch::Command,
+    message::read_snapshot,
+    partition::{Partition, PartitionName},
+    publish::Kind,
+    registry::Topic,
+    reply::{CallError, Fields, Reply, malformed},
+    scripts,
+    types::{Due, Idempotency, MessageOptions, MessageSnapshot, NewMessage},
+};
+use deadpool_redis::redis::Value;
+use dueq_model::{Body, MessageId, Millis, TopicName, error::Error};
+use std::sync::Arc;
+
+/// Deaths of one call.
+const CALL_DEATHS: u32 = 64;
+/// Bytes of bodies of one call; a larger one comes alone.
+const CALL_BYTES: u32 = 256 * 1024;
+/// For how long a copy is found by its repetition: 10 minutes in ms.
+const IDEMPOTENCY_WINDOW_MS: Millis = 600_000;
+
+/// A death that is to be told of.
+#[derive(Debug)]
+pub struct Death {
+    /// Whose.
+    pub id: MessageId,
+    /// When.
+    pub died_at: Millis,
+    /// What is noted of it: `died_at`, with a sign if it is claimed.
+    pub mark: String,
+    /// The message as it stands; `None` where it cannot be read.
+    pub message: Option<MessageSnapshot>,
+}
+
+impl Death {
+    /// Has the message left, to move?
+    pub fn is_claimed(&self) -> bool {
+        self.mark.starts_with('-')
+    }
+}
+
+/// What became of a death.
+#[derive(Clone, Copy, Debug)]
+pub enum DeathEnd {
+    /// It is published.
+    Done,
+    /// It is not published. What this caller claimed is dead again.
+    Failed,
+    /// It is not to be published. What anybody claimed is dead again.
+    Kept,
+}
+
+impl DeathEnd {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Kept => "kept",
+        }
+    }
+}
+
+/// What tells of a death, or the dead message itself.
+#[derive(Clone, Debug)]
+pub struct DeadLetter {
+    /// Whose.
+    pub id: MessageId,
+    /// When.
+    pub died_at: Millis,
+    /// Content and headers.
+    pub body: Body,
+    /// 0…255.
+    pub priority: u8,
+    /// The group of the message, and so of what tells of it.
+    pub group: Option<String>,
+}
+
+impl DeadLetter {
+    /// The message that is published. Its idempotency key finds it again.
+    fn copy(&self) -> NewMessage {
+        let occasion = format!("dead {} {}", self.id, self.died_at);
+        let options = MessageOptions {
+            idempotency: Some(Idempotency::of_dueq(&occasion, IDEMPOTENCY_WINDOW_MS)),
+            group: self.group.clone(),
+            priority: self.priority,
+            ..MessageOptions::default()
+        };
+        NewMessage { body: self.body.clone(), due: Due::After(0), options }
+    }
+}
+
+impl Store {
+    /// Some deaths in a partition that are to be told of, longest dead first.
+    ///
+    /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn take_dead(&self, name: &PartitionName) -> Result<(Arc<Topic>, Vec<Death>), Error> {
+        let take = |partition: &Partition| {
+            let take = Command::on(&scripts::TAKE_DEAD, partition);
+            take.arg((CALL_DEATHS, CALL_BYTES)).read(partition, read_deaths)
+        };
+        let (Partition { topic, .. }, deaths) = self.on(name, take).await?;
+        Ok((topic, deaths))
+    }
+
+    /// Takes these out of the topic, to move them. Returns those that are claimed; others were redriven, deleted or changed since
+    /// they were read.
+    ///
+    /// Errors: `UpgradePending` while an instance runs that knows nothing of claims, `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn claim_dead(
+        &self,
+        name: &PartitionName,
+        mut deaths: Vec<Death>,
+    ) -> Result<Vec<Death>, Error> {
+        if deaths.is_empty() {
+            return Ok(deaths);
+        }
+        self.check_claims().await?;
+        let claim = |partition: &Partition| {
+            let mut claim = Command::on(&scripts::CLAIM_DEAD, partition);
+            for Death { id, mark, message, .. } in &deaths {
+                let events = message.as_ref().map_or("", |message| &message.written);
+                claim = claim.arg((&id.member()[..], mark, events));
+            }
+            claim.read(partition, |reply| {
+                (0..reply.len()).map(|_| reply.text()).collect::<Result<Vec<_>, _>>()
+            })
+        };
+        let (_, marks) = self.on(name, claim).await?;
+        deaths.iter_mut().zip(marks).for_each(|(death, mark)| death.mark = mark);
+        deaths.retain(|death| !death.mark.is_empty());
+        Ok(deaths)
+    }
+
+    /// Publishes what tells of deaths, whatever the size and the bound of this topic, which comes into being if need be.
+    /// What was published before is not again.
+    ///
+    /// Errors, for each: `OutcomeUnknown`; `TopicsExhausted` or `RedisUnavailable` where it is not stored.
+    pub async fn publish_dead_letters(
+        &self,
+        name: &TopicName,
+        letters: &[DeadLetter],
+    ) -> Vec<Result<(), Error>> {
+        let died_in = letters.first().and_then(|letter| letter.id.route()).map(|route| route.topic);
+        let copies: Vec<_> = letters.iter().map(DeadLetter::copy).collect();
+        let outcomes = self.store_all(name, Kind::Letter(died_in), &copies).await.into_iter();
+        let outcomes = outcomes.map(|outcome| match outcome {
+            Ok(_) => Ok(()),
+            Err(error @ (Error::TopicsExhausted | Error::OutcomeUnknown)) => Err(error),
+            Err(_) => Err(Error::RedisUnavailable),
+        });
+        outcomes.collect()
+    }
+
+    /// Notes what became of deaths, each by what was noted of it.
+    ///
+    /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn finish_dead(
+        &self,
+        name: &PartitionName,
+        ends: &[(MessageId, String, DeathEnd)],
+    ) -> Result<(), Error> {
+        if ends.is_empty() {
+            return Ok(());
+        }
+        let finish = |partition: &Partition| {
+            let mut finish = Command::on(&scripts::FINISH_DEAD, partition);
+            for (id, mark, end) in ends {
+                finish = finish.arg((&id.member()[..], mark, end.word()));
+            }
+            finish.read(partition, |reply| match reply.whole {
+                Value::Int(_) => Ok(()),
+                _ => Err(malformed(&reply.whole)),
+            })
+        };
+        self.on(name, finish).await.map(|_| ())
+    }
+}
+
+pub(crate) fn read_deaths(reply: &mut Reply<'_>) -> Result<Vec<Death>, CallError> {
+    reply.now()?;
+    let partition = reply.partition;
+    let mut deaths = Vec::with_capacity(reply.len() / 3);
+    while !reply.is_empty() {
+        let id = MessageId::from_member(&reply.member()?, partition.route);
+        let mark = reply.text()?;
+        let died_at = mark.trim_start_matches('-').split('.').next().unwrap_or_default();
+        let died_at = died_at.parse().map_err(|_| CallError::Internal)?;
+        // One that cannot be read is logged, and must not hold up the others.
+        let message = match reply.value()? {
+            snapshot @ Value::Array(_) => {
+                read_snapshot(partition, &mut Fields::of(snapshot)?, None).ok()
+            }
+            _ => None,
+        };
+        deaths.push(Death { id, died_at, mark, message });
+    }
+    Ok(deaths)
+}
