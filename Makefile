@@ -29,23 +29,47 @@ install: redis need-cargo ## dueq on the PATH, as ~/.cargo/bin/dueq: the build o
 build: need-cargo ## The release binary, target/release/dueq
 	$(CARGO) build --release --locked
 
-# The tests mostly wait: two run a processor.
+# The tests mostly wait: four run a processor.
+test test-all: export RUST_TEST_THREADS ?= $(shell echo $$((4 * $$(nproc))))
+# Clippy is the compiler of the tests, so that one build does for both.
+test test-all: export RUSTC_WORKSPACE_WRAPPER = clippy-driver
+test test-all: export CLIPPY_ARGS = -D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
+
+# What `make test` runs of the tests that want nothing but Redis, and of the faults: one of a kind.
+TESTS := --lib --test source --test contract --test push --test command
+FAULTS := failover::failover redis_side::redis_killed redis_side::connections_cut \
+  redis_side::scripts_flushed redis_side::answers_lost redis_side::memory_full redis_side::storm cluster::cluster_killed \
+  model::model_sequences load::a_varied_load_does_everything_and_loses_nothing
+
 .PHONY: test
-test: export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
-test: redis checkers beside lint ## Every check, then every test
-	$(CARGO) test --locked --no-run
-	@tests/setup.sh
-	$(CHECKERS)/openapi-spec-validator openapi/openapi.json openapi/openapi-3.0.json
+test: ahead = redis checkers
+test: languages = python
+test: redis checkers ahead tidy ## What every commit runs: lint, unit, contract, command, push, ten faults, an SDK
+	$(CARGO) test --locked --no-run $(TESTS) --test faults --test sdk
 	@status=0; \
-	$(CARGO) test --locked --no-fail-fast || status=1; \
-	tests/engines.sh slice || status=1; \
+	$(CARGO) test --locked --no-fail-fast $(TESTS) || status=1; \
+	$(CARGO) test --locked --test faults -- --exact $(FAULTS) || status=1; \
+	tests/sdk/all.sh --smoke || status=1; \
+	exit $$status
+
+.PHONY: test-all
+test-all: redis checkers ahead tidy ## Everything, as CI runs it: browsers, other engines, SQS clients, all faults and SDKs
+	$(CARGO) test --locked --no-run --all-targets
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --locked --quiet --all-features
+	@tests/setup.sh
+	@status=0; \
+	$(CARGO) test --locked --no-fail-fast $(TESTS) --test faults -- --include-ignored || status=1; \
+	$(CARGO) test --locked --bench simulate || status=1; \
+	tests/engines.sh slice > $(TARGET)/engines.log 2>&1 & \
 	tests/sdk/all.sh --present || status=1; \
+	wait $$! || status=1; \
+	cat $(TARGET)/engines.log; \
 	exit $$status
 
 # A head start, beside the compiler, for what comes by the network and for the SDKs; whoever needs them waits for them.
-.PHONY: beside
-beside:
-	@{ tests/setup.sh && tests/sdk/all.sh --build; } > $(TARGET)/beside.log 2>&1 &
+.PHONY: ahead
+ahead:
+	@{ tests/setup.sh $(ahead) && tests/sdk/all.sh --build $(languages); } > $(TARGET)/ahead.log 2>&1 &
 
 .PHONY: sdks
 sdks: ## Builds the SDKs into target/sdks/dist: a wheel, an npm tarball, a Go module, a jar
@@ -53,7 +77,7 @@ sdks: ## Builds the SDKs into target/sdks/dist: a wheel, an npm tarball, a Go mo
 	@ls $(TARGET)/sdks/dist
 
 .PHONY: test-sdks
-test-sdks: setup ## The SDKs in all four languages, and other generators; part of it is in `make test`
+test-sdks: setup ## The SDKs in all four languages, and other generators; part of it is in `make test-all`
 	@tests/sdk/all.sh
 
 .PHONY: bench-sdks
@@ -71,10 +95,15 @@ prove: setup ## The long proof, two hours or more: faults, a million messages, s
 	DUEQ_SEEDED_BINARY="$(abspath $(TARGET))/seeded/dueq" $(CARGO) bench --locked --bench prove -- $(ARGS)
 
 .PHONY: lint
-lint: need-cargo checkers ## Formatting, clippy, rustdoc, Dockerfile, compose and workflow files, dependencies
-	$(CARGO) fmt --check
+lint: tidy ## Formatting, clippy, rustdoc, Dockerfile, compose and workflow files, dependencies
 	$(CARGO) clippy --all-targets --all-features --locked -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --locked --quiet
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --locked --quiet --all-features
+
+# What `lint` checks without the compiler.
+.PHONY: tidy
+tidy: need-cargo checkers
+	$(CARGO) fmt --check
+	$(CHECKERS)/openapi-spec-validator openapi/openapi.json openapi/openapi-3.0.json
 	$(CHECKERS)/hadolint docker/Dockerfile
 	$(CHECKERS)/check-jsonschema --builtin-schema vendor.compose-spec docker/compose.yaml docker/compose.cluster.yaml
 	$(CHECKERS)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/release.yml

@@ -36,6 +36,7 @@ async fn passes(command: &mut Command, name: &str) {
 }
 
 #[tokio::test]
+#[ignore = "needs clients of SQS: make test-all"]
 async fn boto3_and_celery_work_as_with_sqs() {
     let dueq = served().await;
     let mut scenarios = Command::new(python());
@@ -45,6 +46,7 @@ async fn boto3_and_celery_work_as_with_sqs() {
 }
 
 #[tokio::test]
+#[ignore = "needs clients of SQS: make test-all"]
 async fn the_sdk_for_javascript_and_sqs_consumer_work_as_with_sqs() {
     let folder = root().join("tests/sqs/node");
     // Beside the build, so that it is installed once.

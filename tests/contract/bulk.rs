@@ -86,24 +86,6 @@ async fn an_id_counts_once_and_many_count_all() {
 }
 
 #[tokio::test]
-async fn a_list_of_ids_that_is_none_is_refused() {
-    let client = client().await;
-    let id = client.published(&topic("bulk"), json!({"payload": 1})).await;
-    for verb in ["redrive", "delete", "run"] {
-        let path = format!("/messages/{verb}");
-        for bad in [json!([]), json!(id), json!(null), json!(vec![id.clone(); 1001]), json!({})] {
-            unprocessable(client.post(&path, &json!({"ids": bad})).await, "ids");
-        }
-        for bad in [json!(1), json!("no-uuid"), json!(null), json!({"id": id})] {
-            unprocessable(client.post(&path, &json!({"ids": [id, bad]})).await, "ids[1]");
-        }
-        unprocessable(client.post(&path, &json!({})).await, "ids");
-        unprocessable(client.post(&path, &json!({"ids": [id], "force": true})).await, "force");
-    }
-    assert_eq!(client.state(&id).await, "ready");
-}
-
-#[tokio::test]
 async fn a_run_wakes_who_waits_and_makes_nothing_later() {
     let (client, topic) = (client().await, topic("bulk"));
     let soon = client.published(&topic, json!({"payload": 1, "delay_ms": 30_000})).await;

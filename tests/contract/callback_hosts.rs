@@ -3,8 +3,6 @@
 
 use serde_json::{Value, json};
 
-use crate::document::Document;
-use crate::facts::unprocessable;
 use crate::harness::*;
 
 const PAUSED: &str = "dueq:{callbacks}:paused";
@@ -22,34 +20,26 @@ async fn page(client: &Client, query: &str) -> (Vec<String>, Option<String>) {
 
 #[tokio::test]
 async fn a_host_is_named_as_it_is_dialled_however_it_is_written() {
-    let redis = Redis::start().await;
-    let dueq = Dueq::on(&redis).start().await;
-    let client = dueq.client();
-    let document = Document::read(&client).await;
+    let (redis, _dueq, client) = alone().await;
     for (written, named) in [
         ("Hooks.EXAMPLE.com:443", "hooks.example.com:443"),
         ("[2001:DB8:0:0::1]:8080", "[2001:db8::1]:8080"),
         ("192.0.2.7:80", "192.0.2.7:80"),
         ("bücher.example:080", "xn--bcher-kva.example:80"),
     ] {
-        let paused = change(&client, written, "pause").await.expect(200);
-        document.holds("pauseCallbackHost", &paused);
-        let paused = paused.json();
+        let paused = change(&client, written, "pause").await.expect(200).json();
         assert_eq!((text(&paused, "host"), &paused["paused"]), (named, &json!(true)));
         assert_eq!((&paused["waiting"], &paused["in_flight"]), (&json!(0), &json!(0)));
         // Again: it is paused since then.
         assert_eq!(change(&client, named, "pause").await.expect(200).json(), paused);
     }
-    let list = client.get_path("/callbacks/hosts").await.expect(200);
-    document.holds("listCallbackHosts", &list);
     let (names, more) = page(&client, "").await;
     let sorted =
         ["192.0.2.7:80", "[2001:db8::1]:8080", "hooks.example.com:443", "xn--bcher-kva.example:80"];
     assert_eq!((names, more), (sorted.map(str::to_owned).to_vec(), None));
     for host in sorted {
-        let resumed = change(&client, host, "resume").await.expect(200);
-        document.holds("resumeCallbackHost", &resumed);
-        assert_eq!(resumed.json()["paused"], false);
+        let resumed = change(&client, host, "resume").await.expect(200).json();
+        assert_eq!(resumed["paused"], false);
         change(&client, host, "resume").await.problem(404, "callback_host_not_found");
     }
     assert_eq!(page(&client, "").await, (vec![], None));
@@ -81,29 +71,16 @@ async fn what_is_no_host_is_refused() {
             change(&client, bad, verb).await.problem(400, "invalid_host");
         }
     }
-    let path = "/callbacks/hosts/example.com:443";
     client.post("/callbacks/hosts/%ff:443/pause", &json!({})).await.problem(400, "malformed_path");
-    unprocessable(client.post(&format!("{path}/pause"), &json!({"x": 1})).await, "x");
-    unprocessable(client.post(&format!("{path}/pause?x=1"), &json!({})).await, "x");
     change(&client, "never-called.example:443", "resume")
         .await
         .problem(404, "callback_host_not_found");
-    for (method, path) in [("GET", format!("{path}/pause")), ("DELETE", "/callbacks/hosts".into())]
-    {
-        client.send(method, &path, &[], None).await.refused(405);
-    }
-    client.get_path(path).await.refused(404);
-    for query in ["limit=0", "limit=1001", "limit=x", "cursor=x", "host=a", "limit=1&limit=2"] {
-        let field = query.split('=').next().unwrap();
-        unprocessable(client.get_path(&format!("/callbacks/hosts?{query}")).await, field);
-    }
+    client.get_path("/callbacks/hosts/example.com:443").await.refused(404);
 }
 
 #[tokio::test]
 async fn a_thousand_hosts_can_be_paused_and_the_list_pages_through_them() {
-    let redis = Redis::start().await;
-    let dueq = Dueq::on(&redis).start().await;
-    let client = dueq.client();
+    let (redis, _dueq, client) = alone().await;
     let now = redis.time_ms().await.to_string();
     let names: Vec<String> = (0..999).map(|n| format!("h{n:03}.example:443")).collect();
     let mut add = vec!["HSET", PAUSED];
@@ -131,9 +108,7 @@ async fn a_thousand_hosts_can_be_paused_and_the_list_pages_through_them() {
 
 #[tokio::test]
 async fn reports_that_cannot_be_read_are_left_out() {
-    let redis = Redis::start().await;
-    let dueq = Dueq::on(&redis).start().await;
-    let client = dueq.client();
+    let (redis, dueq, client) = alone().await;
     let now = redis.time_ms().await.to_string();
     let report =
         json!([{"host": "a.example:443", "in_flight": 3, "took": "9 0:1", "new": [1]}]).to_string();

@@ -1,13 +1,17 @@
 //! Clients that hold a connection and give nothing for it: silent ones, half requests, unread answers. They are given up,
 //! and meanwhile they keep nobody out.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustls::ClientConfig;
 use serde_json::json;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
+use tokio_rustls::TlsConnector;
 
 use crate::harness::*;
+use crate::tls::started;
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -28,26 +32,37 @@ pub async fn ask_and_never_read<S: AsyncWrite + Unpin>(mut stream: S, path: &str
     stream
 }
 
-#[tokio::test]
-async fn an_answer_that_nobody_reads_is_given_up_after_30_s() {
-    let client = client().await;
-    let given_up = ["/healthz", "/openapi.json"].map(|path| {
-        let addr = client.addr();
-        async move {
-            let mut stream = ask_and_never_read(narrow(&addr).await, path).await;
-            let start = Instant::now();
-            loop {
-                // Room for this is there, however full the connection is, or the connection is gone.
-                match tokio::time::timeout(Duration::from_millis(500), stream.write_all(b"x")).await
-                {
-                    Ok(Err(_)) => break,
-                    _ => tokio::time::sleep(Duration::from_millis(500)).await,
-                }
-                assert!(start.elapsed() < Duration::from_secs(45), "{path}: still open");
-            }
+/// A TLS connection that is only written, whose system takes hardly anything in.
+async fn unread(addr: &str, config: Arc<ClientConfig>) -> impl AsyncWrite + Unpin + use<> {
+    let name = "localhost".try_into().unwrap();
+    let stream = TlsConnector::from(config).connect(name, narrow(addr).await).await.unwrap();
+    tokio::io::split(stream).1
+}
+
+/// Asks for this, reads nothing, and waits until the connection is gone: there is always room for a little more.
+async fn given_up<S: AsyncWrite + Unpin>(stream: S, path: &str) {
+    let mut stream = ask_and_never_read(stream, path).await;
+    let start = Instant::now();
+    loop {
+        let more = stream.write_all(&[b'x'; 4096]);
+        match tokio::time::timeout(Duration::from_millis(500), more).await {
+            Ok(Err(_)) => break,
+            _ => tokio::time::sleep(Duration::from_millis(500)).await,
         }
+        assert!(start.elapsed() < Duration::from_secs(50), "{path}: still open");
+    }
+    assert!(start.elapsed() > Duration::from_secs(10), "{path}: a slow client has some time");
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_reads_is_given_up_after_30_s_with_tls_and_without() {
+    let client = client().await;
+    let (dueq, config) = started(&[]).await;
+    let all = ["/healthz", "/openapi.json"].map(async |path| {
+        let plain = given_up(narrow(&client.addr()).await, path);
+        tokio::join!(plain, given_up(unread(dueq.addr(), config.clone()).await, path));
     });
-    futures_util::future::join_all(given_up).await;
+    futures_util::future::join_all(all).await;
 }
 
 #[tokio::test]

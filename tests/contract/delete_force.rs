@@ -51,30 +51,6 @@ async fn force_on_a_message_that_nobody_holds_is_a_plain_delete() {
 }
 
 #[tokio::test]
-async fn force_is_true_or_false_and_told_once() {
-    let (client, topic) = (client().await, topic("force"));
-    let id = client.published(&topic, json!({"payload": 1})).await;
-    let held = client.lease_one(&topic).await;
-    for query in [
-        "force=maybe",
-        "force=",
-        "force",
-        "force=True",
-        "force=2",
-        "force=true&force=true",
-        "force=false&force=true",
-    ] {
-        let path = format!("/messages/{id}?{query}");
-        client.send("DELETE", &path, &[], None).await.refused(422).field("force");
-    }
-    let path = format!("/messages/{id}?Force=true");
-    client.send("DELETE", &path, &[], None).await.refused(422).field("Force");
-    let path = format!("/messages/{id}?force=false");
-    client.send("DELETE", &path, &[], None).await.problem(409, "message_leased");
-    client.ack_leased(&held).await.expect(204);
-}
-
-#[tokio::test]
 async fn force_on_an_unknown_message_is_not_found() {
     client().await.delete_by_force(&unknown_id()).await.problem(404, "message_not_found");
 }

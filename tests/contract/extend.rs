@@ -56,17 +56,6 @@ async fn an_extended_message_stays_with_its_holder_past_the_first_deadline() {
 }
 
 #[tokio::test]
-async fn an_expired_lease_is_not_revived() {
-    let (client, topic) = (client().await, topic("extend"));
-    let id = client.published(&topic, json!({"payload": 1})).await;
-    let held = client.lease_one_with(&topic, json!({"lease_ms": 1000})).await;
-    eventually("the lease's end", || async { (client.state(&id).await == "ready").then_some(()) })
-        .await;
-    client.extend_leased(&held, 30_000).await.problem(409, "lease_lost");
-    assert_eq!(client.state(&id).await, "ready");
-}
-
-#[tokio::test]
 async fn only_the_holder_extends() {
     let (client, topic) = (client().await, topic("extend"));
     let id = client.published(&topic, json!({"payload": 1})).await;

@@ -57,17 +57,6 @@ pub async fn dead_message(client: &Client, topic: &str) -> String {
     id
 }
 
-/// Demands that a list is only read, and takes none of these parameters.
-pub async fn only_listed(client: &Client, path: &str, queries: &[&str]) {
-    for query in queries {
-        let field = query.split('=').next().unwrap();
-        unprocessable(client.get_path(&format!("{path}?{query}")).await, field);
-    }
-    for method in ["POST", "PUT", "PATCH", "DELETE"] {
-        client.send(method, path, &[], None).await.refused(405);
-    }
-}
-
 /// Demands 422 naming this field, which may stand inside a longer path (`acks[0].id`).
 #[track_caller]
 pub fn unprocessable(answer: Answer, field: &str) -> Answer {

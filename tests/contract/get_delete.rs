@@ -82,45 +82,6 @@ async fn reading_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_message_that_nobody_holds_is_deleted() {
-    let (client, topic) = (client().await, topic("delete"));
-    let ready = client.published(&topic, json!({"payload": 1, "delay_ms": 1})).await;
-    let urgent = client.published(&topic, json!({"payload": 1, "priority": 9})).await;
-    let delayed = client.published(&topic, json!({"payload": 1, "delay_ms": 60_000})).await;
-    let both = json!({"payload": 1, "delay_ms": 60_000, "priority": 9});
-    let delayed_urgent = client.published(&topic, both).await;
-    for id in [&ready, &urgent, &delayed, &delayed_urgent] {
-        client.delete(id).await.expect(204);
-        client.get(id).await.problem(404, "message_not_found");
-        client.delete(id).await.problem(404, "message_not_found");
-    }
-    assert!(client.leased(&topic, json!({"max_messages": 10})).await.is_empty());
-    assert_eq!(topic_in_balance(&client, &topic).await["totals"]["deleted"], 4);
-}
-
-#[tokio::test]
-async fn a_dead_message_is_deleted() {
-    let (client, topic) = (client().await, topic("delete"));
-    let id = dead_message(&client, &topic).await;
-    client.delete(&id).await.expect(204);
-    client.get(&id).await.problem(404, "message_not_found");
-    let seen = topic_in_balance(&client, &topic).await;
-    assert_eq!((&seen["counts"]["dead"], &seen["totals"]["dead"]), (&json!(0), &json!(1)));
-}
-
-#[tokio::test]
-async fn a_leased_message_is_not_deleted() {
-    let (client, topic) = (client().await, topic("delete"));
-    for max_attempts in [10, 1] {
-        let message = json!({"payload": 1, "max_attempts": max_attempts});
-        let id = client.published(&topic, message).await;
-        let held = client.lease_one(&topic).await;
-        client.delete(&id).await.problem(409, "message_leased");
-        client.ack_leased(&held).await.expect(204);
-    }
-}
-
-#[tokio::test]
 async fn a_message_whose_lease_is_over_is_deleted() {
     let (client, topic) = (client().await, topic("delete"));
     for max_attempts in [10, 1] {

@@ -23,9 +23,7 @@ fn tag(answer: &Answer) -> String {
 
 #[tokio::test]
 async fn an_answer_is_shared_for_a_second_by_those_who_are_content_with_it() {
-    let redis = Redis::start().await;
-    let dueq = Dueq::on(&redis).start().await;
-    let client = dueq.client();
+    let (_redis, _dueq, client) = alone().await;
     client.published("glances", json!({"payload": 1})).await;
     let began = std::time::Instant::now();
     let first = look(&client, &[UI, CONTENT]).await.expect(200);
@@ -47,9 +45,7 @@ async fn an_answer_is_shared_for_a_second_by_those_who_are_content_with_it() {
 
 #[tokio::test]
 async fn what_the_dashboard_has_already_is_304() {
-    let redis = Redis::start().await;
-    let dueq = Dueq::on(&redis).start().await;
-    let client = dueq.client();
+    let (_redis, _dueq, client) = alone().await;
     client.published("glances", json!({"payload": 1})).await;
     // The oldest message's age is another each time.
     client.post("/topics/glances/purge", &json!({"states": ["ready"]})).await.expect(200);

@@ -107,10 +107,6 @@ async fn a_request_key_has_1_to_255_characters() {
         let again = client.publish(&topic, message).await.expect(200);
         assert_eq!(again.text("id"), id, "{key:?}");
     }
-    for key in [json!(""), json!("x".repeat(256)), json!("😀".repeat(256)), json!(1), json!([])] {
-        let message = json!({"payload": 1, "idempotency_key": key});
-        client.publish(&topic, message).await.refused(422).field("idempotency_key");
-    }
     let long = "x".repeat(255);
     client.publish_with_header(&topic, &long, json!({"payload": 1})).await.expect(200);
     for bad in ["", &"x".repeat(256)] {

@@ -2,8 +2,6 @@
 
 use serde_json::{Value, json};
 
-use crate::document::Document;
-use crate::facts::only_listed;
 use crate::harness::*;
 
 const ALIVE: &str = "dueq:{service}:alive";
@@ -48,9 +46,7 @@ async fn an_instance_is_listed_by_all_from_its_start_until_it_stops() {
 
 #[tokio::test]
 async fn an_instance_says_how_many_wait_and_stays_one_on_the_list() {
-    let redis = Redis::start().await;
-    let dueq = Dueq::on(&redis).start().await;
-    let client = dueq.client();
+    let (_redis, _dueq, client) = alone().await;
     becomes(&client, 1).await;
     let waits = client.clone();
     let wait = tokio::spawn(async move {
@@ -94,9 +90,7 @@ async fn an_instance_that_was_killed_is_forgotten_after_a_minute() {
 
 #[tokio::test]
 async fn the_list_is_bounded_and_bears_what_a_hand_in_redis_wrote() {
-    let redis = Redis::start().await;
-    let dueq = Dueq::on(&redis).start().await;
-    let client = dueq.client();
+    let (redis, _dueq, client) = alone().await;
     let own = becomes(&client, 1).await;
     let now = redis.time_ms().await;
     let mut add = vec!["ZADD".to_owned(), ALIVE.to_owned()];
@@ -124,25 +118,8 @@ async fn the_list_is_bounded_and_bears_what_a_hand_in_redis_wrote() {
 }
 
 #[tokio::test]
-async fn the_list_takes_no_parameters_and_has_the_shape_of_the_document() {
-    let client = client().await;
-    becomes_some(&client).await;
-    let answer = client.get_path("/instances").await.expect(200);
-    Document::read(&client).await.holds("listInstances", &answer);
-    only_listed(&client, "/instances", &["limit=1", "cursor=x", "id", "nope=1"]).await;
-    client.get_path("/instances/1").await.refused(404);
-}
-
-async fn becomes_some(client: &Client) {
-    eventually("an instance", || async { (!instances(client).await.is_empty()).then_some(()) })
-        .await;
-}
-
-#[tokio::test]
 async fn without_redis_the_list_is_503_and_an_instance_comes_back_with_it() {
-    let mut redis = Redis::start().await;
-    let dueq = Dueq::on(&redis).start().await;
-    let client = dueq.client();
+    let (mut redis, _dueq, client) = alone().await;
     becomes(&client, 1).await;
     redis.kill9();
     eventually("redis_unavailable", || async {

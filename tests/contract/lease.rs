@@ -75,21 +75,6 @@ async fn leasing_from_a_topic_that_does_not_exist_makes_none() {
 }
 
 #[tokio::test]
-async fn a_leased_message_is_granted_to_nobody_else() {
-    let (client, topic) = (client().await, topic("lease"));
-    client.published(&topic, json!({"payload": 1})).await;
-    client.lease_one(&topic).await;
-    assert!(client.leased(&topic, json!({})).await.is_empty());
-}
-
-#[tokio::test]
-async fn a_delayed_message_is_not_granted() {
-    let (client, topic) = (client().await, topic("lease"));
-    client.published(&topic, json!({"payload": 1, "delay_ms": 60_000})).await;
-    assert!(client.leased(&topic, json!({})).await.is_empty());
-}
-
-#[tokio::test]
 async fn at_most_max_messages_are_granted() {
     let (client, topic) = (client().await, topic("lease"));
     for n in 0..5 {

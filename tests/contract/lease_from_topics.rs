@@ -9,7 +9,6 @@ use tokio::task::JoinHandle;
 use crate::facts::{ids, topic_in_balance};
 use crate::harness::*;
 
-mod input;
 mod room;
 
 /// Topics that nobody else uses.

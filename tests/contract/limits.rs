@@ -192,40 +192,6 @@ async fn a_body_that_drips_is_cut_off_within_30_s() {
 }
 
 #[tokio::test]
-async fn another_method_is_405_and_says_which_are_allowed() {
-    let client = client().await;
-    let id = unknown_id();
-    for (path, allowed) in [
-        ("/topics".to_owned(), &["GET"][..]),
-        ("/topics/t".to_owned(), &["GET", "PUT", "PATCH", "DELETE"]),
-        ("/topics/t/messages".to_owned(), &["GET", "POST"]),
-        ("/topics/t/messages/raw".to_owned(), &["POST"]),
-        ("/topics/t/lease".to_owned(), &["POST"]),
-        (format!("/messages/{id}"), &["GET", "PATCH", "DELETE"]),
-        (format!("/messages/{id}/ack"), &["POST"]),
-        (format!("/messages/{id}/nack"), &["POST"]),
-        (format!("/messages/{id}/extend"), &["POST"]),
-        ("/healthz".to_owned(), &["GET"]),
-        ("/readyz".to_owned(), &["GET"]),
-        ("/metrics".to_owned(), &["GET"]),
-        ("/openapi.json".to_owned(), &["GET"]),
-        ("/openapi-3.0.json".to_owned(), &["GET"]),
-    ] {
-        for method in ["TRACE", "POST", "GET", "OPTIONS", "BREW"] {
-            if allowed.contains(&method) {
-                continue;
-            }
-            let answer = client.send(method, &path, &[], None).await.refused(405);
-            let named: Vec<&str> = answer.header("allow").split(',').map(str::trim).collect();
-            for method in allowed {
-                assert!(named.contains(method), "{answer}");
-            }
-            assert!(!named.contains(&method), "{answer}");
-        }
-    }
-}
-
-#[tokio::test]
 async fn head_answers_as_get_without_a_body() {
     let (client, topic) = (client().await, topic("limits"));
     let id = client.published(&topic, json!({"payload": 1})).await;

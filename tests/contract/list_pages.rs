@@ -114,9 +114,8 @@ async fn failed_often(client: &Client, topic: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn a_list_reads_hardly_any_payload_in_vain() {
-    let redis = Redis::start().await;
-    let dueq = Dueq::on(&redis).start().await;
-    let (client, topic) = (dueq.client(), topic("pages"));
+    let (redis, _dueq, client) = alone().await;
+    let topic = topic("pages");
     failed_often(&client, &topic).await;
     let reads = async || {
         let stats: String = redis.command(&["INFO", "commandstats"]).await;
@@ -133,9 +132,8 @@ async fn a_list_reads_hardly_any_payload_in_vain() {
 
 #[tokio::test]
 async fn a_damaged_history_hides_no_message() {
-    let redis = Redis::start().await;
-    let dueq = Dueq::on(&redis).start().await;
-    let (client, topic) = (dueq.client(), topic("pages"));
+    let (redis, _dueq, client) = alone().await;
+    let topic = topic("pages");
     let mut dead = failed_often(&client, &topic).await;
     let damage = r#"
         for _, key in ipairs(redis.call('KEYS', '*:events')) do

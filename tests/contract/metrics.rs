@@ -74,9 +74,7 @@ async fn every_instance_shows_what_a_topic_holds() {
 
 #[tokio::test]
 async fn a_topic_that_is_deleted_is_shown_no_more() {
-    let redis = Redis::start().await;
-    let dueq = Dueq::on(&redis).start().await;
-    let client = dueq.client();
+    let (_redis, _dueq, client) = alone().await;
     client.published("gone", json!({"payload": 1})).await;
     shows(&client, &[("dueq_topic_paused{topic=\"gone\"}".to_owned(), 0.0)]).await;
     client.send("DELETE", "/topics/gone?force=true", &[], None).await.expect(204);
@@ -116,9 +114,7 @@ async fn scrapes_at_the_same_time_share_one_look_and_so_do_those_soon_after() {
 
 #[tokio::test]
 async fn no_more_topics_are_shown_than_have_labels() {
-    let redis = Redis::start().await;
-    let dueq = Dueq::on(&redis).start().await;
-    let client = dueq.client();
+    let (_redis, _dueq, client) = alone().await;
     let paths = (0..230).map(|n| format!("/topics/many-{n}"));
     for path in paths {
         client.send_json("PUT", &path, &json!({})).await.expect(201);
@@ -132,9 +128,7 @@ async fn no_more_topics_are_shown_than_have_labels() {
 
 #[tokio::test]
 async fn a_redis_that_is_away_does_not_keep_metrics_from_answering() {
-    let mut redis = Redis::start().await;
-    let dueq = Dueq::on(&redis).start().await;
-    let client = dueq.client();
+    let (mut redis, _dueq, client) = alone().await;
     client.published("away", json!({"payload": 1})).await;
     let up = |up: f64| [("dueq_redis_up".to_owned(), up), ("dueq_ready".to_owned(), up)];
     let text = shows(&client, &up(1.0)).await;
@@ -166,9 +160,7 @@ async fn a_redis_that_is_away_does_not_keep_metrics_from_answering() {
 
 #[tokio::test]
 async fn schedules_show_their_ticks_and_none_to_come_while_they_are_paused() {
-    let redis = Redis::start().await;
-    let dueq = Dueq::on(&redis).start().await;
-    let client = dueq.client();
+    let (_redis, _dueq, client) = alone().await;
     let now = || std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs_f64();
     let schedule = json!({"every_ms": 1000, "topic": "ticks", "message": {"payload": 1}});
     client.send_json("PUT", "/schedules/often", &schedule).await.expect(201);

@@ -60,18 +60,6 @@ async fn the_backoff_is_jittered() {
 }
 
 #[tokio::test]
-async fn a_nack_without_any_delay_makes_it_ready_at_once() {
-    let (client, topic) = (client().await, topic("nack"));
-    let id = client.published(&topic, json!({"payload": 1})).await;
-    let held = client.lease_one(&topic).await;
-    let answer = client.nack_leased(&held, json!({"delay_ms": 0})).await.expect(200);
-    assert_eq!(answer.text("state"), "ready");
-    assert_eq!(client.state(&id).await, "ready");
-    let again = client.leased(&topic, json!({})).await;
-    assert_eq!((&again[0]["id"], &again[0]["attempt"]), (&json!(id), &json!(2)));
-}
-
-#[tokio::test]
 async fn the_last_nack_makes_it_dead() {
     let (client, topic) = (client().await, topic("nack"));
     for more in [json!({}), json!({"delay_ms": 0}), json!({"delay_ms": 60_000})] {
@@ -89,18 +77,6 @@ async fn the_last_nack_makes_it_dead() {
 }
 
 #[tokio::test]
-async fn a_nack_ends_the_lease_so_it_cannot_be_repeated() {
-    let (client, topic) = (client().await, topic("nack"));
-    client.published(&topic, json!({"payload": 1})).await;
-    let held = client.lease_one(&topic).await;
-    client.nack_leased(&held, json!({"delay_ms": 60_000})).await.expect(200);
-    client.nack_leased(&held, json!({"delay_ms": 0})).await.problem(409, "lease_lost");
-    client.ack_leased(&held).await.problem(409, "lease_lost");
-    let seen = topic_in_balance(&client, &topic).await;
-    assert_eq!((&seen["counts"]["delayed"], &seen["totals"]["nacked"]), (&json!(1), &json!(1)));
-}
-
-#[tokio::test]
 async fn of_an_ack_and_a_nack_at_once_one_is_done() {
     let (client, topic) = (client().await, topic("nack"));
     for _ in 0..20 {
@@ -115,12 +91,6 @@ async fn of_an_ack_and_a_nack_at_once_one_is_done() {
         };
     }
     topic_in_balance(&client, &topic).await;
-}
-
-#[tokio::test]
-async fn an_unknown_message_cannot_be_nacked() {
-    let client = client().await;
-    client.nack(&unknown_id(), "x", json!({})).await.problem(404, "message_not_found");
 }
 
 #[tokio::test]

@@ -30,18 +30,6 @@ async fn a_reason_is_the_messages_last_error() {
 }
 
 #[tokio::test]
-async fn a_reason_has_at_most_1024_characters() {
-    let (client, topic) = (client().await, topic("reason"));
-    let id = client.published(&topic, json!({"payload": 1})).await;
-    let held = client.lease_one(&topic).await;
-    for long in ["x".repeat(1025), "😀".repeat(1025)] {
-        client.nack_leased(&held, json!({"reason": long})).await.refused(422).field("reason");
-    }
-    assert_eq!(client.state(&id).await, "leased");
-    client.nack_leased(&held, json!({"reason": null})).await.expect(200);
-}
-
-#[tokio::test]
 async fn a_message_that_cannot_succeed_is_dead_at_once() {
     let (client, topic) = (client().await, topic("dead"));
     for message in [

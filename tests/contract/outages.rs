@@ -13,9 +13,8 @@ fn lines(dueq: &Dueq, words: &str) -> usize {
 
 #[tokio::test]
 async fn each_outage_is_a_line_in_the_log_and_its_end_another_however_soon_the_next_one_comes() {
-    let mut redis = Redis::start().await;
-    let dueq = Dueq::on(&redis).start().await;
-    let (client, topic) = (dueq.client(), topic("outages"));
+    let (mut redis, dueq, client) = alone().await;
+    let topic = topic("outages");
     client.published(&topic, json!({"payload": 1})).await;
     let set = async |redis: &Redis, name: &str, value: &str| {
         redis.command::<()>(&["CONFIG", "SET", name, value]).await;

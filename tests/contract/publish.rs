@@ -194,14 +194,6 @@ async fn a_topic_comes_into_being_with_its_first_message() {
 }
 
 #[tokio::test]
-async fn a_refused_publish_stores_nothing() {
-    let (client, topic) = (client().await, topic("publish"));
-    client.published(&topic, json!({"payload": 1})).await;
-    client.publish(&topic, json!({"payload": 1, "delay_ms": -1})).await.refused(422);
-    assert_eq!(client.total(&topic, "published").await, 1);
-}
-
-#[tokio::test]
 async fn every_json_media_type_in_utf8_is_taken() {
     let (client, topic) = (client().await, topic("publish"));
     let path = format!("/topics/{topic}/messages");

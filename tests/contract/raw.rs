@@ -59,37 +59,6 @@ async fn deliver_at_is_percent_decoded() {
 }
 
 #[tokio::test]
-async fn a_query_parameter_that_does_not_fit_is_named() {
-    let (client, topic) = (client().await, topic("raw"));
-    for (query, field) in [
-        ("?delay_ms=abc", "delay_ms"),
-        ("?delay_ms=", "delay_ms"),
-        ("?delay_ms=-1", "delay_ms"),
-        ("?delay_ms=1.5", "delay_ms"),
-        ("?delay_ms=315360000001", "delay_ms"),
-        ("?delay_ms=99999999999999999999", "delay_ms"),
-        ("?delay_ms=1&delay_ms=1", "delay_ms"),
-        ("?priority=256", "priority"),
-        ("?priority=%22", "priority"),
-        ("?max_attempts=0", "max_attempts"),
-        ("?max_attempts=1001", "max_attempts"),
-        ("?deliver_at=tomorrow", "deliver_at"),
-        ("?headers=x", "headers"),
-        ("?backoff=x", "backoff"),
-        ("?callback=x", "callback"),
-        ("?payload=1", "payload"),
-        ("?delay=5", "delay"),
-        ("?Delay_ms=5", "Delay_ms"),
-    ] {
-        let answer = client.publish_raw(&topic, query, None, b"x").await;
-        assert_eq!(answer.status, 422, "{query}: {answer}");
-        answer.refused(422).field(field);
-    }
-    let both = "?delay_ms=1&deliver_at=2100-01-01T00:00:00Z";
-    client.publish_raw(&topic, both, None, b"x").await.refused(422);
-}
-
-#[tokio::test]
 async fn a_raw_payload_has_the_topics_limit() {
     let (client, topic) = (client().await, topic("raw"));
     client.publish_raw(&topic, "", None, &vec![b'x'; 262_144]).await.expect(201);

@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-use crate::facts::unprocessable;
 use crate::harness::*;
 use crate::schedules::path;
 
@@ -97,31 +96,18 @@ async fn a_preview_refuses_what_putting_refuses_in_the_same_words() {
 }
 
 #[tokio::test]
-async fn a_preview_is_bounded_and_strict() {
+async fn a_preview_is_bounded() {
     let client = client().await;
     let timing = json!({"cron": "* * * * * *"});
     for count in [1, 100] {
         let preview = client.preview(&timing, Some(count)).await.expect(200).json();
         assert_eq!(preview["next"].as_array().unwrap().len(), count as usize);
     }
-    for (query, field) in [
-        ("count=0", "count"),
-        ("count=101", "count"),
-        ("count=x", "count"),
-        ("limit=5", "limit"),
-        ("every_ms=2000", "every_ms"),
-    ] {
-        let path = format!("/schedules/preview?every_ms=1000&{query}");
-        unprocessable(client.get_path(&path).await, field);
-    }
-    client.post("/schedules/preview", &json!({})).await.refused(405);
 }
 
 #[tokio::test]
 async fn no_schedule_can_be_called_preview_but_one_of_before_is_warned_of_and_can_be_deleted() {
-    let redis = Redis::start().await;
-    let dueq = Dueq::on(&redis).start().await;
-    let client = dueq.client();
+    let (redis, dueq, client) = alone().await;
     let schedule = with(&json!({"every_ms": 3_600_000}));
     client.put_schedule("preview", &schedule).await.refused(405);
     let refused = client.put_schedule("%70review", &schedule).await;

@@ -5,7 +5,6 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 
 use crate::access::scopes::KeyFile;
-use crate::document::Document;
 use crate::harness::*;
 
 /// A schedule's path.
@@ -198,9 +197,7 @@ async fn a_callback_schedule_publishes_to_dueqs_own_topic() {
 #[tokio::test]
 async fn schedules_are_listed_by_name_page_by_page() {
     // Nobody else's are in between.
-    let redis = Redis::start().await;
-    let dueq = Dueq::on(&redis).start().await;
-    let client = dueq.client();
+    let (_redis, _dueq, client) = alone().await;
     let list =
         async |query: &str| client.get_path(&format!("/schedules{query}")).await.expect(200).json();
     assert_eq!(list("").await, json!({"items": []}));
@@ -262,29 +259,4 @@ async fn a_page_of_a_key_that_may_read_few_schedules_looks_at_a_bounded_number_a
         query = format!("?limit=1&cursor={cursor}");
     }
     assert_eq!(sizes, [0, 0, 1], "1000 are looked at for a page");
-}
-
-#[tokio::test]
-async fn every_answer_of_a_schedule_route_has_the_shape_of_the_document() {
-    let (client, name) = (client().await, topic("schedule"));
-    let document = Document::read(&client).await;
-    let example = document.request("putSchedule")["example"].clone();
-    document.holds("putSchedule", &client.put_schedule(&name, &example).await.expect(201));
-    let callback = json!({"every_ms": 86_400_000, "callback": {"url": "http://example.com/"}});
-    document.holds("putSchedule", &client.put_schedule(&name, &callback).await.expect(200));
-    document.holds("putSchedule", &client.put_schedule(&name, &json!({})).await.expect(422));
-    document.holds("putSchedule", &client.put_schedule(&name, &rare(&name)).await.expect(200));
-    for (verb, id) in
-        [("pause", "pauseSchedule"), ("resume", "resumeSchedule"), ("trigger", "triggerSchedule")]
-    {
-        let answer = client.post(&format!("{}/{verb}", path(&name)), &json!({})).await;
-        document.holds(id, &answer.expect(200));
-        let answer = client.post(&format!("{}/{verb}", path("no-such")), &json!({})).await;
-        document.holds(id, &answer.expect(404));
-    }
-    document.holds("getSchedule", &client.get_path(&path(&name)).await.expect(200));
-    document.holds("listSchedules", &client.get_path("/schedules").await.expect(200));
-    document.holds("listSchedules", &client.get_path("/schedules?limit=0").await.expect(422));
-    document.holds("deleteSchedule", &client.delete_schedule(&name).await.expect(204));
-    document.holds("getSchedule", &client.get_path(&path(&name)).await.expect(404));
 }

@@ -143,30 +143,9 @@ async fn secrets_are_not_found() {
 }
 
 #[tokio::test]
-async fn what_is_no_query_is_refused() {
-    let (client, topic) = (client().await, topic("search"));
-    let id = dead_message(&client, &topic).await;
-    let long = "x".repeat(4097);
-    for query in ["timeout", "eror:x", "key:", "attempts:many", "at:yesterday", "error:\"x", &long]
-    {
-        let list = client.list(&topic, &format!("state=dead&q={}", encoded(query))).await;
-        unprocessable(list, "q");
-        for path in ["redrive", "purge", "run"] {
-            let mut body = json!({"q": query});
-            if path == "purge" {
-                body["states"] = json!(["dead"]);
-            }
-            unprocessable(client.post(&format!("/topics/{topic}/{path}"), &body).await, "q");
-        }
-    }
-    assert_eq!(client.state(&id).await, "dead");
-    let missing = "/topics/missing/dead/reasons";
-    client.get_path(missing).await.problem(404, "topic_not_found");
-    unprocessable(client.get_path(&format!("/topics/{topic}/dead/reasons?limit=1")).await, "limit");
-}
-
-#[tokio::test]
 async fn the_dead_are_grouped_by_their_reasons() {
+    let missing = client().await.get_path("/topics/missing/dead/reasons").await;
+    missing.problem(404, "topic_not_found");
     for partitions in [1, 4] {
         let (client, topic) = (client().await, topic("reasons"));
         client.new_topic(&topic, json!({"partitions": partitions})).await;

@@ -5,11 +5,10 @@ use std::time::{Duration, Instant};
 
 use rustls::ClientConfig;
 use serde_json::json;
-use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::connections::{ask_and_never_read, narrow};
 use crate::harness::*;
 use crate::tls::started;
 
@@ -59,35 +58,6 @@ async fn handshakes_that_stand_still_make_room_for_whoever_comes() {
     let start = Instant::now();
     Wire::get_tls(dueq.addr(), &config, "/healthz").await.unwrap().expect(200);
     assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
-}
-
-/// A TLS connection that is only written, whose system takes hardly anything in.
-async fn unread(addr: &str, config: Arc<ClientConfig>) -> impl AsyncWrite + Unpin + use<> {
-    let name = "localhost".try_into().unwrap();
-    let stream = TlsConnector::from(config).connect(name, narrow(addr).await).await.unwrap();
-    tokio::io::split(stream).1
-}
-
-#[tokio::test]
-async fn an_answer_that_nobody_reads_is_given_up_after_30_s() {
-    let (dueq, config) = started(&[]).await;
-    let given_up = ["/healthz", "/openapi.json"].map(|path| {
-        let (addr, config) = (dueq.addr().to_owned(), config.clone());
-        async move {
-            let mut stream = ask_and_never_read(unread(&addr, config).await, path).await;
-            let start = Instant::now();
-            loop {
-                let more = stream.write_all(&[b'x'; 4096]);
-                match tokio::time::timeout(Duration::from_millis(500), more).await {
-                    Ok(Err(_)) => break,
-                    _ => tokio::time::sleep(Duration::from_millis(500)).await,
-                }
-                assert!(start.elapsed() < Duration::from_secs(50), "{path}: still open");
-            }
-            assert!(start.elapsed() > Duration::from_secs(10), "{path}");
-        }
-    });
-    futures_util::future::join_all(given_up).await;
 }
 
 /// How many long polls wait.

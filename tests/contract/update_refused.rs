@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::facts::{counted, killed, reaches, topic_in_balance, unprocessable_within};
+use crate::facts::{counted, killed, reaches, topic_in_balance};
 use crate::harness::*;
 
 /// Every change that a waiting message would take.
@@ -171,96 +171,4 @@ async fn what_has_grown_by_a_change_or_a_replace_counts_for_the_bytes_of_a_lease
         assert_eq!(client.leased(&topic, want).await.len(), 1);
     }
     counted(&client, &topic, &[("counts", "leased", 4)]).await;
-}
-
-/// Each change that is refused in any state, and the field that the refusal names.
-#[tokio::test]
-async fn what_no_message_may_become_is_422_and_named() {
-    let (client, topic) = (client().await, topic("update"));
-    let waiting = client.published(&topic, json!({"payload": "old", "delay_ms": 60_000})).await;
-    let dead = killed(&client, &topic, json!({"payload": "old", "priority": 1})).await;
-    client.published(&topic, json!({"payload": "old", "priority": 2})).await;
-    let leased = text(&client.lease_one(&topic).await, "id").to_owned();
-    let before = client.get(&waiting).await.expect(200).json();
-    for (change, field) in [
-        (json!({"delay_ms": -1}), "delay_ms"),
-        (json!({"delay_ms": "5"}), "delay_ms"),
-        (json!({"delay_ms": 1.5}), "delay_ms"),
-        (json!({"delay_ms": 315_360_000_001_i64}), "delay_ms"),
-        (json!({"delay_ms": null}), "delay_ms"),
-        (json!({"deliver_at": "tomorrow"}), "deliver_at"),
-        (json!({"deliver_at": null}), "deliver_at"),
-        (json!({"delay_ms": 1, "deliver_at": "2100-01-01T00:00:00Z"}), "de"),
-        (json!({"priority": 256}), "priority"),
-        (json!({"priority": -1}), "priority"),
-        (json!({"priority": null}), "priority"),
-        (json!({"payload": 1, "payload_base64": "AA=="}), "payload"),
-        (json!({"payload_base64": "%%"}), "payload_base64"),
-        (json!({"payload_base64": null}), "payload_base64"),
-        (json!({"content_type": "text/plain"}), "content_type"),
-        (json!({"payload": 1, "content_type": "text/plain"}), "content_type"),
-        (json!({"payload_base64": "AA==", "content_type": "x"}), "content_type"),
-        (json!({"headers": null}), "headers"),
-        (json!({"headers": {"a b": "x"}}), "headers"),
-        (json!({"headers": {"a": 1}}), "headers"),
-        (json!({"headers": {"a": "x\ny"}}), "headers"),
-        (json!({"ttl_ms": 0}), "ttl_ms"),
-        (json!({"ttl_ms": -1}), "ttl_ms"),
-        (json!({"ttl_ms": "1"}), "ttl_ms"),
-        (json!({"max_attempts": 0}), "max_attempts"),
-        (json!({"max_attempts": 1001}), "max_attempts"),
-        (json!({"backoff": {"kind": "none"}}), "backoff"),
-        (json!({"backoff": {"kind": "fixed", "base_ms": -1}}), "backoff"),
-        (json!({"backoff": {"kind": "schedule", "delays_ms": []}}), "backoff"),
-        (json!({"key": "k"}), "key"),
-        (json!({"on_duplicate": "return"}), "on_duplicate"),
-        (json!({"key_until": "done"}), "key_until"),
-        (json!({"idempotency_key": "r"}), "idempotency_key"),
-        (json!({"state": "ready"}), "state"),
-        (json!({"nope": 1}), "nope"),
-    ] {
-        for id in [&waiting, &dead, &leased, &unknown_id()] {
-            let mut answer = client.update(id, change.clone()).await;
-            answer.request.push_str(&format!(" with {change}"));
-            unprocessable_within(answer, field);
-        }
-    }
-    assert_eq!(client.get(&waiting).await.expect(200).json(), before);
-    assert_eq!(client.get(&dead).await.expect(200).text("payload"), "old");
-    topic_in_balance(&client, &topic).await;
-}
-
-#[tokio::test]
-async fn an_id_that_is_no_uuid_is_400_before_anything_else() {
-    let client = client().await;
-    for id in ["x", "1", "%00", "%20", "not-a-uuid", &unknown_id()[..35], "%ff"] {
-        let plain = [("content-type", "text/plain")];
-        let path = format!("/messages/{id}");
-        client.send("PATCH", &path, &plain, Some(b"{".to_vec())).await.refused(400);
-        let path = format!("/messages/{id}/redrive");
-        client.send("POST", &path, &plain, Some(b"{".to_vec())).await.refused(400);
-    }
-}
-
-#[tokio::test]
-async fn errors_come_in_the_order_path_media_type_body_existence() {
-    let client = client().await;
-    for (method, path, good) in [
-        ("PATCH", format!("/messages/{}", unknown_id()), "{\"priority\":1}"),
-        ("PATCH", by_key("no-such-topic", "k"), "{\"priority\":1}"),
-        ("POST", format!("/messages/{}/redrive", unknown_id()), "{}"),
-        ("POST", "/topics/no-such-topic/redrive".to_owned(), "{}"),
-    ] {
-        for (kind, body, status) in [
-            ("text/plain", "{", 415),
-            ("application/json", "{", 400),
-            ("application/json", "[]", 422),
-            ("application/json", "{\"nope\":1}", 422),
-            ("application/json", good, 404),
-        ] {
-            let headers = [("content-type", kind)];
-            let answer = client.send(method, &path, &headers, Some(body.as_bytes().to_vec())).await;
-            assert_eq!(answer.status, status, "{body} as {kind}: {answer}");
-        }
-    }
 }

@@ -15,6 +15,7 @@ mod call;
 mod certs;
 mod client;
 mod cluster;
+mod document;
 mod dueq;
 mod partitions;
 mod process;
@@ -32,6 +33,7 @@ pub use self::call::{Call, Ending, Reply};
 pub use self::certs::{Authority, Identity, replace};
 pub use self::client::{Client, number, text};
 pub use self::cluster::{Cluster, ClusterOptions, Move, ask, moves_atomically, slot, slot_of};
+pub use self::document::Document;
 pub use self::dueq::{Dueq, Finished, Launch, SEEDED, Seeded, binary};
 pub use self::partitions::{partition_of, partitions_of, slot_of_partition, tag_of_partition};
 pub use self::process::{Process, children, cpu_hundredths, fifo, lives, temp_dir, text_of};
@@ -78,6 +80,14 @@ pub async fn client() -> Client {
 /// An instance of the test's own on the shared Redis.
 pub async fn instance() -> Dueq {
     Dueq::on(&shared().await.redis).start().await
+}
+
+/// A Redis and an instance of the test's own, and its client.
+pub async fn alone() -> (Redis, Dueq, Client) {
+    let redis = Redis::start().await;
+    let dueq = Dueq::on(&redis).start().await;
+    let client = dueq.client();
+    (redis, dueq, client)
 }
 
 /// Waits until exactly `n` long polls wait in the instance of this client, which nobody else uses.

@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use crate::facts::{a_while, caller, gone, ready, schedule, scheduled, with};
+use crate::facts::{a_while, caller, gone, ready, schedule, scheduled};
 use crate::harness::*;
 
 const LATER: i64 = 600_000;
@@ -179,32 +179,4 @@ async fn the_topic_of_callbacks_is_dueqs_own() {
     client.update_topic("_callbacks", push).await.problem(403, "topic_reserved");
     client.lease("_callbacks", json!({})).await.problem(409, "topic_is_pushed");
     client.topic("_callbacks").await.expect(200);
-}
-
-#[tokio::test]
-async fn what_publish_refuses_is_refused_here_too() {
-    let (client, receiver) = ready().await;
-    let url = json!({"url": receiver.url("/")});
-    for (field, more) in [
-        ("delay_ms", json!({"delay_ms": -1})),
-        ("wait", json!({"wait": 1})),
-        ("method", json!({"method": "TRACE"})),
-        ("method", json!({"method": "post"})),
-        ("timeout_ms", json!({"timeout_ms": 99})),
-        ("timeout_ms", json!({"timeout_ms": 1_800_001})),
-        ("url", json!({"url": "ftp://example.com/"})),
-        ("url", json!({"url": "http://user@example.com/"})),
-        ("url", json!({"url": "/relative"})),
-        ("url", json!({"url": "http://example.com/a b"})),
-        ("url", json!({"url": 7})),
-        ("callback", json!({"callback": {"url": receiver.url("/")}})),
-    ] {
-        let answer = client.post("/callbacks", &with(url.clone(), more)).await;
-        answer.refused(422).field(field);
-    }
-    let both = json!({"payload": 1, "payload_base64": "AA=="});
-    schedule(&client, &receiver.url("/"), both).await.refused(422);
-    schedule(&client, &receiver.url("/"), json!({"content_type": "a/b"})).await.refused(422);
-    a_while(200).await;
-    assert_eq!(receiver.count(), 0);
 }

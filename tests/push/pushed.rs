@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::facts::{a_while, called, gone, patient, pushed, pushed_with, ready, with};
+use crate::facts::{a_while, called, gone, patient, pushed, pushed_with, ready};
 use crate::harness::*;
 
 #[tokio::test]
@@ -219,31 +219,4 @@ async fn topics_that_are_each_others_dead_topic_do_not_call_for_ever() {
         assert_eq!(receiver.count(), before + 2, "{forms:?}");
         assert_eq!(client.count(&other, "dead").await, 1);
     }
-}
-
-#[tokio::test]
-async fn settings_that_make_no_sense_are_refused() {
-    let (client, receiver) = ready().await;
-    let topic = topic("push");
-    for (field, more) in [
-        ("push.url", json!({"url": "mailto:a@b.c"})),
-        ("push.method", json!({"method": "CONNECT"})),
-        ("push.timeout_ms", json!({"timeout_ms": 99})),
-        ("push.timeout_ms", json!({"timeout_ms": 1_800_001})),
-        ("push.max_in_flight", json!({"max_in_flight": 0})),
-        ("push.max_in_flight_per_host", json!({"max_in_flight_per_host": 0})),
-        ("push.rate_per_s", json!({"rate_per_s": 0})),
-        ("push.rate_per_s", json!({"rate_per_s": "5"})),
-        ("push.secrets", json!({"secrets": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"})),
-        ("push.secrets[0]", json!({"secrets": ["MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]})),
-        ("push.secrets[0]", json!({"secrets": ["whsec_c2hvcnQ="]})),
-        ("push.colour", json!({"colour": 1})),
-    ] {
-        let push = with(json!({"url": receiver.url("/")}), more);
-        client.put_topic(&topic, json!({"push": push})).await.refused(422).field(field);
-    }
-    let three = vec!["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"; 3];
-    let push = json!({"url": receiver.url("/"), "secrets": three});
-    client.put_topic(&topic, json!({"push": push})).await.refused(422);
-    client.topic(&topic).await.problem(404, "topic_not_found");
 }

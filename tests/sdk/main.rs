@@ -2,8 +2,8 @@
 //! that is killed and restarted. The programs that use it are `<language>/`, all with the same
 //! subcommands; what they must print is the same for all four, and judged here.
 //!
-//! Run by `make test` for every language whose toolchain is there, and by `make test-sdks`, which
-//! wants all of them: the packages must have been built, so a plain `cargo test` leaves them out.
+//! Run by `make test` for Python, by `make test-all` for every language whose toolchain is there, and by `make test-sdks`,
+//! which wants all of them: the packages must have been built, so a plain `cargo test` leaves them out.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

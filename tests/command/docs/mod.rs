@@ -77,6 +77,7 @@ fn asked_by(origin: &str, network: &str) -> Vec<String> {
 }
 
 #[tokio::test]
+#[ignore = "needs a browser: make test-all"]
 async fn the_docs_show_every_operation_in_order_of_use_and_fetch_nothing_from_elsewhere() {
     let dueq = Dueq::on(&shared().await.redis).args(["--allow-host", HOST]).start().await;
     let port = dueq.addr().rsplit(':').next().unwrap();
@@ -135,6 +136,7 @@ pub async fn tries_out(browser: &mut Browser, operation: &str) {
 }
 
 #[tokio::test]
+#[ignore = "needs a browser: make test-all"]
 async fn where_there_are_keys_the_docs_ask_for_one() {
     let dueq =
         Dueq::on(&shared().await.redis).args(["--api-key", "the-key-of-the-docs"]).start().await;
@@ -145,6 +147,7 @@ async fn where_there_are_keys_the_docs_ask_for_one() {
 }
 
 #[tokio::test]
+#[ignore = "needs a browser: make test-all"]
 async fn who_logs_in_tries_requests_out_and_the_page_keeps_no_key() {
     const KEY: &str = "the-key-of-the-docs";
     let dueq = Dueq::on(&shared().await.redis).args(["--api-key", KEY]).start().await;

@@ -93,6 +93,7 @@ async fn fire(
 }
 
 #[tokio::test]
+#[ignore = "needs Prometheus: make test-all"]
 async fn every_alert_fires_and_every_panel_shows_something() {
     let (mut redis, receiver) = (Redis::start().await, Receiver::start().await);
     let dueq = Dueq::calling(&redis).start().await;
@@ -177,6 +178,7 @@ async fn every_alert_fires_and_every_panel_shows_something() {
 }
 
 #[tokio::test]
+#[ignore = "needs Prometheus: make test-all"]
 async fn the_examples_for_keda_read_what_is_there() {
     let redis = Redis::start().await;
     let dueq = Dueq::on(&redis).start().await;

@@ -3,8 +3,6 @@
 use serde_json::{Value, json};
 
 use super::scopes::KeyFile;
-use crate::document::Document;
-use crate::facts::only_listed;
 use crate::harness::*;
 
 async fn names(client: &Client) -> Vec<String> {
@@ -31,7 +29,6 @@ async fn an_admin_sees_names_and_scopes_of_all_keys_and_no_secret() {
         {"name": "ops", "scopes": ["admin"]},
     ]});
     assert_eq!(answer.json(), expected);
-    Document::read(&client).await.holds("listKeys", &answer);
     // Those that are let in now.
     file.remove(&billing);
     file.write();
@@ -42,7 +39,7 @@ async fn an_admin_sees_names_and_scopes_of_all_keys_and_no_secret() {
 }
 
 #[tokio::test]
-async fn the_list_of_keys_is_for_admins_takes_no_parameters_and_is_empty_without_keys() {
+async fn the_list_of_keys_is_for_admins_and_is_empty_without_keys() {
     let mut file = KeyFile::new();
     file.add("ops", &["admin"]);
     let all = ["read:*", "publish:*", "consume:*", "operate:*", "configure:*"];
@@ -56,7 +53,6 @@ async fn the_list_of_keys_is_for_admins_takes_no_parameters_and_is_empty_without
     }
     dueq.client().get_path("/keys").await.problem(401, "unauthorized");
     let client = file.client(&dueq, "ops");
-    only_listed(&client, "/keys", &["limit=1", "cursor=x", "name=ops", "nope=1"]).await;
     client.get_path("/keys/ops").await.refused(404);
     assert!(names(&crate::harness::client().await).await.is_empty());
 }
