@@ -9,7 +9,7 @@ use super::docs::pages::{python, root};
 use crate::harness::*;
 
 /// How long a part may take on a machine that does other things as well.
-const TIME: Duration = Duration::from_secs(420);
+const TIME: Duration = Duration::from_secs(600);
 
 /// Runs a part of the scenarios. Each has servers and a browser of its own.
 async fn scenarios(part: &str) {

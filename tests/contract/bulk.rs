@@ -287,9 +287,7 @@ async fn a_payload_comes_as_it_was_published() {
 #[tokio::test]
 async fn whoever_may_not_read_learns_nothing_by_a_query() {
     let topic = topic("queries");
-    let mut file = KeyFile::new();
-    file.add("admin", &["admin"]);
-    file.add("operator", &["operate:*"]);
+    let file = KeyFile::of(&[("admin", "admin"), ("operator", "operate:*")]);
     let dueq = file.start().await;
     let admin = dueq.client().with_key(file.key("admin"));
     admin.published(&topic, json!({"payload": "s3cret", "delay_ms": 60_000})).await;

@@ -33,7 +33,7 @@ pub async fn ask_and_never_read<S: AsyncWrite + Unpin>(mut stream: S, path: &str
 }
 
 /// A TLS connection that is only written, whose system takes hardly anything in.
-async fn unread(addr: &str, config: Arc<ClientConfig>) -> impl AsyncWrite + Unpin + use<> {
+async fn written_only(addr: &str, config: Arc<ClientConfig>) -> impl AsyncWrite + Unpin + use<> {
     let name = "localhost".try_into().unwrap();
     let stream = TlsConnector::from(config).connect(name, narrow(addr).await).await.unwrap();
     tokio::io::split(stream).1
@@ -60,7 +60,7 @@ async fn an_answer_that_nobody_reads_is_given_up_after_30_s_with_tls_and_without
     let (dueq, config) = started(&[]).await;
     let all = ["/healthz", "/openapi.json"].map(async |path| {
         let plain = given_up(narrow(&client.addr()).await, path);
-        tokio::join!(plain, given_up(unread(dueq.addr(), config.clone()).await, path));
+        tokio::join!(plain, given_up(written_only(dueq.addr(), config.clone()).await, path));
     });
     futures_util::future::join_all(all).await;
 }

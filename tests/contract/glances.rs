@@ -65,9 +65,8 @@ async fn what_the_dashboard_has_already_is_304() {
 #[tokio::test]
 async fn nobody_is_given_what_another_key_was_answered() {
     let (mine, other) = (topic("glances-mine"), topic("glances-other"));
-    let mut file = KeyFile::new();
-    file.add("mine", &[&format!("read:{mine}")]);
-    file.add("other", &[&format!("read:{other}")]);
+    let file =
+        KeyFile::of(&[("mine", &format!("read:{mine}")), ("other", &format!("read:{other}"))]);
     let dueq = file.start().await;
     let open = shared().await.dueq.client();
     for topic in [&mine, &other] {

@@ -31,18 +31,8 @@ async fn every_state_lists_its_own_and_no_other() {
         let items = page["items"].as_array().unwrap();
         assert_eq!(ids(items), [&*id], "{state}");
         let message = client.get(&id).await.expect(200).json();
-        for name in [
-            "id",
-            "state",
-            "topic",
-            "priority",
-            "due_at",
-            "published_at",
-            "key",
-            "attempts",
-            "died_at",
-            "last_error",
-        ] {
+        let words = "id state topic priority due_at published_at key attempts died_at last_error";
+        for name in words.split(' ') {
             assert_eq!(items[0].get(name), message.get(name), "{name} of {state}: {page}");
         }
         assert_eq!(items[0].get("died_at").is_some(), state == "dead", "{page}");

@@ -235,9 +235,7 @@ async fn schedules_are_listed_by_name_page_by_page() {
 async fn a_page_of_a_key_that_may_read_few_schedules_looks_at_a_bounded_number_and_names_no_other()
 {
     let redis = Redis::start().await;
-    let mut file = KeyFile::new();
-    file.add("narrow", &["read:mine"]);
-    file.add("ops", &["admin"]);
+    let file = KeyFile::of(&[("narrow", "read:mine"), ("ops", "admin")]);
     file.write();
     let dueq = Dueq::on(&redis).args(["--api-key-file"]).args([&file.path]).start().await;
     let (narrow, ops) = (file.client(&dueq, "narrow"), file.client(&dueq, "ops"));

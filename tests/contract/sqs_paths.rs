@@ -55,8 +55,7 @@ async fn other_requests_there_are_as_ever() {
 #[tokio::test]
 async fn with_keys_a_signature_names_the_key_wherever_it_is_posted() {
     let queue = topic("sqs-paths");
-    let mut file = KeyFile::new();
-    file.add("sender", &[&format!("publish:{queue}")]);
+    let file = KeyFile::of(&[("sender", &format!("publish:{queue}"))]);
     let dueq = file.start().await;
     shared().await.dueq.client().put_topic(&queue, json!({})).await.expect(201);
     let signed = format!(

@@ -6,38 +6,10 @@ use crate::facts::{a_while, called, patient, ready, schedule, scheduled};
 use crate::harness::*;
 
 /// Literals of every class that is refused, in the spellings that readers of URLs accept.
-const REFUSED: &[&str] = &[
-    "http://127.0.0.1/",
-    "http://127.1/",
-    "http://2130706433/",
-    "http://0x7f.0.0.1/",
-    "http://0177.0.0.1/",
-    "http://127.0.0.1./",
-    "http://0.0.0.0/",
-    "http://10.0.0.1/",
-    "http://172.16.0.1/",
-    "http://192.168.1.1:8080/",
-    "http://169.254.169.254/latest/meta-data",
-    "http://100.64.0.1/",
-    "http://192.0.2.1/",
-    "http://198.18.0.1/",
-    "http://198.51.100.1/",
-    "http://203.0.113.1/",
-    "http://224.0.0.1/",
-    "http://240.0.0.1/",
-    "http://255.255.255.255/",
-    "http://[::1]/",
-    "http://[::]/",
-    "http://[::ffff:127.0.0.1]/",
-    "http://[::ffff:8.8.8.8]/",
-    "http://[64:ff9b::7f00:1]/",
-    "http://[2002:7f00:1::]/",
-    "http://[2001::1]/",
-    "http://[fc00::1]/",
-    "http://[fe80::1]/",
-    "http://[ff02::1]/",
-    "http://[2001:db8::1]/",
-];
+const REFUSED: &str = "127.0.0.1 127.1 2130706433 0x7f.0.0.1 0177.0.0.1 127.0.0.1. 0.0.0.0 10.0.0.1 172.16.0.1 192.168.1.1:8080 \
+    169.254.169.254/latest/meta-data 100.64.0.1 192.0.2.1 198.18.0.1 198.51.100.1 203.0.113.1 224.0.0.1 \
+    240.0.0.1 255.255.255.255 [::1] [::] [::ffff:127.0.0.1] [::ffff:8.8.8.8] [64:ff9b::7f00:1] [2002:7f00:1::] \
+    [2001::1] [fc00::1] [fe80::1] [ff02::1] [2001:db8::1]";
 
 /// An instance that may call nothing but public addresses.
 async fn strict() -> Client {
@@ -47,8 +19,8 @@ async fn strict() -> Client {
 #[tokio::test]
 async fn a_literal_refused_address_is_refused_when_it_is_scheduled() {
     let client = strict().await;
-    for url in REFUSED {
-        let answer = schedule(&client, url, json!({"delay_ms": 600_000})).await;
+    for url in REFUSED.split(' ').map(|address| format!("http://{address}/")) {
+        let answer = schedule(&client, &url, json!({"delay_ms": 600_000})).await;
         assert_eq!(answer.status, 422, "{url}: {answer}");
         answer.problem(422, "callback_address_refused");
     }

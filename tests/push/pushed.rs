@@ -164,38 +164,12 @@ async fn nobody_leases_from_a_pushed_topic_by_hand() {
 }
 
 #[tokio::test]
-async fn headers_that_are_dueqs_own_are_refused() {
+async fn a_message_of_a_pushed_topic_has_no_header_of_dueqs_own() {
     let (client, receiver) = ready().await;
-    let url = receiver.url("/");
-    let topic = pushed(&client, "push", json!({"url": url})).await;
-    for name in [
-        "host",
-        "Host",
-        "content-length",
-        "Content-Type",
-        "connection",
-        "keep-alive",
-        "proxy-authenticate",
-        "proxy-authorization",
-        "te",
-        "trailer",
-        "Transfer-Encoding",
-        "upgrade",
-        "webhook-id",
-        "Webhook-Signature",
-        "webhook-x",
-        "dueq-topic",
-        "DUEQ-x",
-    ] {
-        let headers = json!({name: "1"});
-        let answer = client.publish(&topic, json!({"payload": 1, "headers": headers})).await;
-        assert_eq!(answer.status, 422, "{name} of a message: {answer}");
-        let callback = json!({"url": url, "headers": headers});
-        let answer = client.post("/callbacks", &callback).await;
-        assert_eq!(answer.status, 422, "{name} of a callback: {answer}");
-        let push = json!({"push": {"url": url, "headers": headers}});
-        let answer = client.put_topic(&topic, push).await;
-        assert_eq!(answer.status, 422, "{name} of a topic: {answer}");
+    let topic = pushed(&client, "push", json!({"url": receiver.url("/")})).await;
+    for name in ["Host", "te", "webhook-x", "DUEQ-x"] {
+        let message = json!({"payload": 1, "headers": {name: "1"}});
+        client.publish(&topic, message).await.refused(422).field(&format!("headers.{name}"));
     }
     assert_eq!(receiver.count(), 0);
 }

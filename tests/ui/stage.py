@@ -21,6 +21,8 @@ FLAGS = (
     "--no-sandbox --disable-gpu --disable-dev-shm-usage --disable-quic --no-first-run --disable-extensions "
     "--disable-background-networking --disable-component-update --disable-sync --disable-default-apps"
 ).split()
+# How long a page may take on a machine that does other things as well (s).
+PATIENCE = 60
 WATCH = """
 window.notes = [];
 window.clicks = 0;
@@ -42,7 +44,7 @@ class Process:
         self.log = tempfile.NamedTemporaryFile(suffix=".log")
         env = {name: value for name, value in os.environ.items() if not name.startswith("DUEQ_")} | (env or {})
         self.child = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, env=env)
-        end = time.monotonic() + 60
+        end = time.monotonic() + PATIENCE
         while not ready():
             if self.child.poll() is not None or time.monotonic() > end:
                 raise AssertionError(f"{args} does not run: {Path(self.log.name).read_text()[-2000:]}")
@@ -159,7 +161,7 @@ class View:
         self.context = browser.new_context(
             viewport={"width": width, "height": height}, color_scheme=theme, reduced_motion="reduce", timezone_id="UTC", **context
         )
-        self.context.set_default_timeout(30_000)
+        self.context.set_default_timeout(PATIENCE * 1000)
         self.page = self.context.new_page()
         self.wrong = []
         self.page.add_init_script(WATCH)
@@ -205,7 +207,7 @@ class View:
 
     def until(self, script, argument=None):
         """Until it is true. Playwright's own wait is an `eval` in the page, which the page's policy forbids."""
-        end = time.monotonic() + 30
+        end = time.monotonic() + PATIENCE
         while not self.page.evaluate(script, argument):
             assert time.monotonic() < end, f"never {script}"
             self.page.wait_for_timeout(30)

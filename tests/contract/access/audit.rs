@@ -33,9 +33,8 @@ async fn have(path: &Path, count: usize) -> Vec<Value> {
 #[tokio::test]
 async fn changes_and_refusals_are_kept_with_who_what_and_how_many() {
     let mine = topic("audit");
-    let mut file = KeyFile::new();
-    file.add("boss", &["admin"]);
-    file.add("ops", &[&format!("operate:{mine}"), &format!("configure:{mine}")]);
+    let file =
+        KeyFile::of(&[("boss", "admin"), ("ops", &format!("operate:{mine} configure:{mine}"))]);
     let log = file.path.with_extension("audit");
     let launch = file.launch().await.args(["--audit-log"]).args([&log]);
     let dueq = launch.start().await;
@@ -114,8 +113,7 @@ async fn changes_and_refusals_are_kept_with_who_what_and_how_many() {
 #[tokio::test]
 async fn sighup_opens_the_file_anew() {
     let mine = topic("audit");
-    let mut file = KeyFile::new();
-    file.add("boss", &["admin"]);
+    let file = KeyFile::of(&[("boss", "admin")]);
     let (log, old) = (file.path.with_extension("audit"), file.path.with_extension("old"));
     let mut dueq = file.launch().await.args(["--audit-log"]).args([&log]).start().await;
     let boss = file.client(&dueq, "boss");
@@ -134,8 +132,7 @@ async fn sighup_opens_the_file_anew() {
 #[tokio::test]
 async fn without_a_file_records_go_to_the_log_where_there_are_keys() {
     let mine = topic("audit");
-    let mut file = KeyFile::new();
-    file.add("boss", &["admin"]);
+    let file = KeyFile::of(&[("boss", "admin")]);
     let (kept, off) =
         (file.start().await, file.launch().await.args(["--log", "info,audit=off"]).start().await);
     for dueq in [&kept, &off] {
@@ -154,8 +151,7 @@ async fn without_a_file_records_go_to_the_log_where_there_are_keys() {
 
 #[tokio::test]
 async fn strangers_are_summed_up_and_cannot_fill_the_disk() {
-    let mut file = KeyFile::new();
-    file.add("boss", &["admin"]);
+    let file = KeyFile::of(&[("boss", "admin")]);
     let log = file.path.with_extension("audit");
     let dueq = file.launch().await.args(["--audit-log"]).args([&log]).start().await;
     let long = format!("/{}", "x".repeat(20_000));
@@ -183,8 +179,7 @@ async fn strangers_are_summed_up_and_cannot_fill_the_disk() {
 #[tokio::test]
 async fn a_schedule_that_moves_names_both_topics_and_a_stop_loses_no_record() {
     let (one, other) = (topic("audit"), topic("audit"));
-    let mut file = KeyFile::new();
-    file.add("boss", &["admin"]);
+    let file = KeyFile::of(&[("boss", "admin")]);
     let log = file.path.with_extension("audit");
     let mut dueq = file.launch().await.args(["--audit-log"]).args([&log]).start().await;
     let boss = file.client(&dueq, "boss");
@@ -204,8 +199,7 @@ async fn a_schedule_that_moves_names_both_topics_and_a_stop_loses_no_record() {
 
 #[tokio::test]
 async fn a_pipe_that_takes_the_place_of_the_file_is_not_written_to() {
-    let mut file = KeyFile::new();
-    file.add("boss", &["admin"]);
+    let file = KeyFile::of(&[("boss", "admin")]);
     let (log, pipe) = (file.path.with_extension("audit"), file.path.with_extension("pipe"));
     fifo(&pipe);
     let mut dueq = file.launch().await.args(["--audit-log"]).args([&log]).start().await;
@@ -222,8 +216,7 @@ async fn a_pipe_that_takes_the_place_of_the_file_is_not_written_to() {
 #[tokio::test]
 async fn a_log_that_nobody_reads_holds_up_no_request_and_tells_what_it_lost() {
     let mine = topic("audit");
-    let mut file = KeyFile::new();
-    file.add("boss", &["admin"]);
+    let file = KeyFile::of(&[("boss", "admin")]);
     let launch = file.launch().await.within(["sh", "-c", "exec \"$@\" 2> pipe", "sh"]);
     let pipe = launch.dir().join("pipe");
     fifo(&pipe);
@@ -266,8 +259,7 @@ async fn a_log_that_nobody_reads_holds_up_no_request_and_tells_what_it_lost() {
 #[tokio::test]
 async fn a_log_in_is_kept_and_a_dead_topic_is_not_where_anything_came_from() {
     let (mine, dead) = (topic("audit"), topic("audit-dead"));
-    let mut file = KeyFile::new();
-    file.add("boss", &["admin"]);
+    let file = KeyFile::of(&[("boss", "admin")]);
     let log = file.path.with_extension("audit");
     let dueq = file.launch().await.args(["--audit-log"]).args([&log]).start().await;
     let login = json!({"api_key": file.key("boss")});

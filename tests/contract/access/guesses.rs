@@ -15,8 +15,7 @@ async fn failures(client: &Client, reason: &str) -> i64 {
 
 #[tokio::test]
 async fn wrong_keys_beyond_ten_a_second_get_429_and_right_ones_are_let_in() {
-    let mut file = KeyFile::new();
-    file.add("mine", &["read:*"]);
+    let file = KeyFile::of(&[("mine", "read:*")]);
     let dueq = file.start().await;
     let (mine, stranger) = (file.client(&dueq, "mine"), dueq.client());
     assert_eq!(failures(&mine, "wrong").await, 0);
@@ -45,8 +44,7 @@ async fn wrong_keys_beyond_ten_a_second_get_429_and_right_ones_are_let_in() {
 
 #[tokio::test]
 async fn what_is_turned_away_is_counted_by_reason() {
-    let mut file = KeyFile::new();
-    file.add("mine", &["read:*"]);
+    let file = KeyFile::of(&[("mine", "read:*")]);
     let dueq = file.start().await;
     let (mine, stranger) = (file.client(&dueq, "mine"), dueq.client());
     stranger.get_path("/topics").await.expect(401);

@@ -13,8 +13,7 @@ async fn names(client: &Client) -> Vec<String> {
 
 #[tokio::test]
 async fn an_admin_sees_names_and_scopes_of_all_keys_and_no_secret() {
-    let mut file = KeyFile::new();
-    file.add("ops", &["admin"]);
+    let mut file = KeyFile::of(&[("ops", "admin")]);
     // Topics that a key has made count by its name.
     let billing = topic("billing");
     file.add(&billing, &["publish:orders.*", "read:*", "rate:publish=5/s"]);
@@ -40,8 +39,7 @@ async fn an_admin_sees_names_and_scopes_of_all_keys_and_no_secret() {
 
 #[tokio::test]
 async fn the_list_of_keys_is_for_admins_and_is_empty_without_keys() {
-    let mut file = KeyFile::new();
-    file.add("ops", &["admin"]);
+    let mut file = KeyFile::of(&[("ops", "admin")]);
     let all = ["read:*", "publish:*", "consume:*", "operate:*", "configure:*"];
     file.add("reader", &all[..1]);
     file.add("all", &all);
@@ -59,10 +57,11 @@ async fn the_list_of_keys_is_for_admins_and_is_empty_without_keys() {
 
 #[tokio::test]
 async fn a_key_for_metrics_sees_those_and_nothing_else() {
-    let mut file = KeyFile::new();
-    file.add("prometheus", &["metrics:*"]);
-    file.add("reader", &["read:*"]);
-    file.add("narrow", &["read:some.*"]);
+    let file = KeyFile::of(&[
+        ("prometheus", "metrics:*"),
+        ("reader", "read:*"),
+        ("narrow", "read:some.*"),
+    ]);
     let dueq = file.start().await;
     for (name, wanted) in [("prometheus", 200), ("reader", 200), ("narrow", 403)] {
         assert_eq!(file.client(&dueq, name).get_path("/metrics").await.status, wanted, "{name}");

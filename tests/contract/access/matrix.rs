@@ -197,8 +197,7 @@ async fn check(
 #[tokio::test]
 async fn every_operation_is_for_the_keys_that_have_its_scope_and_for_no_others() {
     let prefix = topic("matrix");
-    let mut file = KeyFile::new();
-    file.add("admin", &["admin"]);
+    let mut file = KeyFile::of(&[("admin", "admin")]);
     for verb in VERBS {
         let mut add = |on: On, pattern: &str| {
             let scopes: Vec<_> = verb.split('.').map(|verb| format!("{verb}:{pattern}")).collect();

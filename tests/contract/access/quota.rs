@@ -56,8 +56,7 @@ async fn a_key_with_a_rate_publishes_so_many_messages_a_second_and_others_are_fr
 #[tokio::test]
 async fn a_rate_that_is_used_up_comes_back_with_time() {
     let mine = topic("quota");
-    let mut file = KeyFile::new();
-    file.add("slow", &["publish:*", "rate:publish=20/s"]);
+    let file = KeyFile::of(&[("slow", "publish:* rate:publish=20/s")]);
     let dueq = file.start().await;
     let slow = file.client(&dueq, "slow");
     let messages: Vec<_> = (0..20).map(|number| json!({"payload": number})).collect();

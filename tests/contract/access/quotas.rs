@@ -72,9 +72,8 @@ async fn a_key_makes_as_many_topics_as_its_line_says_on_all_instances_and_a_dele
 #[tokio::test]
 async fn a_topic_made_for_deaths_counts_for_the_key_that_made_the_one_in_which_they_died() {
     let mine = topic("deaths");
-    let mut file = KeyFile::new();
-    file.add(&mine, &["publish:*", "configure:*", "consume:*", "topics=1"]);
-    file.add("ops", &["admin"]);
+    let file =
+        KeyFile::of(&[(&mine, "publish:* configure:* consume:* topics=1"), ("ops", "admin")]);
     let dueq = file.start().await;
     let (key, ops) = (file.client(&dueq, &mine), file.client(&dueq, "ops"));
     let dead = format!("{mine}.dead");
@@ -139,9 +138,7 @@ async fn a_key_stores_as_many_messages_as_its_line_says_over_all_topics_that_it_
 #[tokio::test]
 async fn two_instances_together_store_no_more_than_a_hundredth_above_the_quota() {
     let mine = topic("two");
-    let mut file = KeyFile::new();
-    file.add(&mine, &[&format!("publish:{mine}"), "messages=1000"]);
-    file.add("ops", &["admin"]);
+    let file = KeyFile::of(&[(&mine, &format!("publish:{mine} messages=1000")), ("ops", "admin")]);
     let (one, other) = (file.start().await, file.start().await);
     let publish = async |client: Client| {
         let mut stored = 0;
@@ -160,9 +157,7 @@ async fn two_instances_together_store_no_more_than_a_hundredth_above_the_quota()
 #[tokio::test]
 async fn a_key_stores_as_many_bytes_as_its_line_says() {
     let mine = topic("bytes");
-    let mut file = KeyFile::new();
-    file.add(&mine, &[&format!("publish:{mine}"), "bytes=200000"]);
-    file.add("ops", &["admin"]);
+    let file = KeyFile::of(&[(&mine, &format!("publish:{mine} bytes=200000")), ("ops", "admin")]);
     let dueq = file.start().await;
     let (key, ops) = (file.client(&dueq, &mine), file.client(&dueq, "ops"));
     let held = async || listed(&ops, &mine).await["bytes"].as_i64().unwrap();
@@ -207,9 +202,7 @@ async fn a_key_stores_as_many_bytes_as_its_line_says() {
 #[tokio::test]
 async fn instances_share_what_is_left_where_many_partitions_make_counts_rare() {
     let mine = topic("wide");
-    let mut file = KeyFile::new();
-    file.add(&mine, &[&format!("publish:{mine}"), "messages=2000"]);
-    file.add("ops", &["admin"]);
+    let file = KeyFile::of(&[(&mine, &format!("publish:{mine} messages=2000")), ("ops", "admin")]);
     let all = [file.start().await, file.start().await, file.start().await];
     let ops = file.client(&all[0], "ops");
     ops.configure(&mine, json!({"partitions": 256})).await;
@@ -228,9 +221,10 @@ async fn a_repeat_is_answered_where_the_quota_is_full() {
     for partitions in [1, 4] {
         let mine = topic("repeat");
         let fifo = format!("{mine}.fifo");
-        let mut file = KeyFile::new();
-        file.add(&mine, &[&format!("publish:{mine}*"), "operate:*", "messages=4"]);
-        file.add("ops", &["admin"]);
+        let file = KeyFile::of(&[
+            (&mine, &format!("publish:{mine}* operate:* messages=4")),
+            ("ops", "admin"),
+        ]);
         let dueq = file.start().await;
         let (key, ops) = (file.client(&dueq, &mine), file.client(&dueq, "ops"));
         ops.configure(&mine, json!({"partitions": partitions})).await;

@@ -30,9 +30,8 @@ async fn until(dueq: &Dueq, key: &str, wanted: u16) -> Duration {
 #[tokio::test]
 async fn a_revoked_key_is_refused_everywhere_and_others_see_no_failed_request() {
     let mine = topic("reload");
-    let mut file = KeyFile::new();
-    file.add("stays", &[&format!("publish:{mine}"), "read:*"]);
-    file.add("goes", &["consume:*", "read:*"]);
+    let file =
+        KeyFile::of(&[("stays", &format!("publish:{mine} read:*")), ("goes", "consume:* read:*")]);
     let (one, other) = (file.start().await, file.start().await);
     let over = AtomicBool::new(false);
     let load = async |dueq: &Dueq| {
@@ -87,9 +86,10 @@ async fn a_revoked_key_is_refused_everywhere_and_others_see_no_failed_request() 
 #[tokio::test]
 async fn a_key_revoked_while_a_body_is_sent_does_nothing_more() {
     let mine = topic("reload");
-    let mut file = KeyFile::new();
-    file.add("stays", &[&format!("publish:{mine}"), "read:*"]);
-    file.add("goes", &["publish:*", "consume:*"]);
+    let mut file = KeyFile::of(&[
+        ("stays", &format!("publish:{mine} read:*")),
+        ("goes", "publish:* consume:*"),
+    ]);
     let dueq = file.start().await;
     let (key, stays) = (file.key("goes").to_owned(), file.client(&dueq, "stays"));
     stays.published(&mine, json!({"payload": 1})).await;
@@ -117,8 +117,7 @@ async fn a_key_revoked_while_a_body_is_sent_does_nothing_more() {
 
 #[tokio::test]
 async fn a_key_that_comes_is_let_in_and_one_that_may_do_more_may() {
-    let mut file = KeyFile::new();
-    file.add("first", &["publish:*"]);
+    let file = KeyFile::of(&[("first", "publish:*")]);
     let mut dueq = file.start().await;
     assert_eq!(status(&dueq, file.key("first")).await, 403);
     let mut more = file.anew();
@@ -133,8 +132,7 @@ async fn a_key_that_comes_is_let_in_and_one_that_may_do_more_may() {
 
 #[tokio::test]
 async fn a_file_that_is_wrong_or_gone_keeps_the_keys_and_says_so_once() {
-    let mut file = KeyFile::new();
-    file.add("mine", &["read:*"]);
+    let file = KeyFile::of(&[("mine", "read:*")]);
     let dueq = file.start().await;
     std::fs::write(&file.path, "sesame open\n").unwrap();
     let said = |words: &str| {
@@ -160,8 +158,7 @@ async fn a_file_that_is_wrong_or_gone_keeps_the_keys_and_says_so_once() {
 
 #[tokio::test]
 async fn an_empty_file_refuses_everybody_once_it_has_been_seen_twice() {
-    let mut file = KeyFile::new();
-    file.add("mine", &["read:*"]);
+    let file = KeyFile::of(&[("mine", "read:*")]);
     let dueq = file.start().await;
     for empty in ["", "# no keys\n"] {
         std::fs::write(&file.path, empty).unwrap();
@@ -176,8 +173,7 @@ async fn an_empty_file_refuses_everybody_once_it_has_been_seen_twice() {
 
 #[tokio::test]
 async fn keys_from_a_pipe_are_read_once_and_stay() {
-    let mut file = KeyFile::new();
-    file.add("mine", &["read:*"]);
+    let file = KeyFile::of(&[("mine", "read:*")]);
     file.write();
     let pipe = file.path.with_extension("pipe");
     fifo(&pipe);
@@ -195,8 +191,7 @@ async fn keys_from_a_pipe_are_read_once_and_stay() {
 
 #[tokio::test]
 async fn a_pipe_in_the_place_of_the_file_is_not_waited_for() {
-    let mut file = KeyFile::new();
-    file.add("mine", &["read:*"]);
+    let mut file = KeyFile::of(&[("mine", "read:*")]);
     let dueq = file.start().await;
     let pipe = file.path.with_extension("pipe");
     fifo(&pipe);
@@ -213,8 +208,7 @@ async fn a_pipe_in_the_place_of_the_file_is_not_waited_for() {
 
 #[tokio::test]
 async fn a_file_that_could_not_be_read_is_read_once_it_can_be() {
-    let mut file = KeyFile::new();
-    file.add("mine", &["read:*"]);
+    let file = KeyFile::of(&[("mine", "read:*")]);
     // Root may read everything, unless it has no capabilities.
     let words = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"];
     let launch = file.launch().await;
@@ -236,8 +230,7 @@ async fn a_file_that_could_not_be_read_is_read_once_it_can_be() {
 
 #[tokio::test]
 async fn a_key_of_the_flag_in_the_file_keeps_the_keys_as_they_were() {
-    let mut file = KeyFile::new();
-    file.add("mine", &["read:*"]);
+    let file = KeyFile::of(&[("mine", "read:*")]);
     let mut more = file.anew();
     more.add("flag", &["read:*"]);
     let dueq = file.launch().await.args(["--api-key", more.key("flag")]).start().await;
@@ -251,8 +244,7 @@ async fn a_key_of_the_flag_in_the_file_keeps_the_keys_as_they_were() {
 
 #[tokio::test]
 async fn keys_of_the_flag_stay_whatever_becomes_of_the_file() {
-    let mut file = KeyFile::new();
-    file.add("mine", &["read:*"]);
+    let file = KeyFile::of(&[("mine", "read:*")]);
     let dueq = file.launch().await.args(["--api-key", "the-flag's-own-key"]).start().await;
     std::fs::write(&file.path, "").unwrap();
     until(&dueq, file.key("mine"), 401).await;

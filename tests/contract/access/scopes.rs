@@ -29,6 +29,15 @@ impl KeyFile {
         KeyFile { path, keys: Vec::new(), text: String::new() }
     }
 
+    /// One with these keys: name, and the words behind the hash.
+    pub fn of(keys: &[(&str, &str)]) -> KeyFile {
+        let mut file = KeyFile::new();
+        for (name, words) in keys {
+            file.add(name, &[words]);
+        }
+        file
+    }
+
     /// Another one, without keys, for the same place.
     pub fn anew(&self) -> KeyFile {
         KeyFile { path: self.path.clone(), ..KeyFile::new() }
@@ -81,8 +90,7 @@ impl KeyFile {
 #[tokio::test]
 async fn refusals_come_in_order_key_path_scope_media_type_body() {
     let (mine, other) = (topic("scopes"), topic("others"));
-    let mut file = KeyFile::new();
-    file.add("mine", &[&format!("publish:{mine}"), &format!("consume:{mine}")]);
+    let file = KeyFile::of(&[("mine", &format!("publish:{mine} consume:{mine}"))]);
     let dueq = file.start().await;
     let client = file.client(&dueq, "mine");
     let xml =
@@ -107,8 +115,7 @@ async fn refusals_come_in_order_key_path_scope_media_type_body() {
 #[tokio::test]
 async fn an_id_is_judged_by_its_topic_and_one_of_no_topic_is_not_found() {
     let (mine, other) = (topic("scopes"), topic("others"));
-    let mut file = KeyFile::new();
-    file.add("mine", &[&format!("read:{mine}"), &format!("operate:{mine}")]);
+    let file = KeyFile::of(&[("mine", &format!("read:{mine} operate:{mine}"))]);
     let dueq = file.start().await;
     let (client, open) = (file.client(&dueq, "mine"), shared().await.dueq.client());
     let (id, foreign) = (
@@ -131,8 +138,7 @@ async fn an_id_is_judged_by_its_topic_and_one_of_no_topic_is_not_found() {
 #[tokio::test]
 async fn batches_and_acks_say_of_each_item_whether_it_was_allowed() {
     let (mine, other) = (topic("scopes"), topic("others"));
-    let mut file = KeyFile::new();
-    file.add("mine", &[&format!("consume:{mine}")]);
+    let file = KeyFile::of(&[("mine", &format!("consume:{mine}"))]);
     let dueq = file.start().await;
     let (client, open) = (file.client(&dueq, "mine"), shared().await.dueq.client());
     let mut items = Vec::new();
@@ -230,8 +236,7 @@ async fn lists_show_what_may_be_read() {
 #[tokio::test]
 async fn what_a_body_names_is_judged_too() {
     let (mine, other) = (topic("scopes"), topic("others"));
-    let mut file = KeyFile::new();
-    file.add("mine", &[&format!("configure:{mine}"), &format!("publish:{mine}")]);
+    let mut file = KeyFile::of(&[("mine", &format!("configure:{mine} publish:{mine}"))]);
     let both =
         [&mine, &other].map(|topic| [format!("configure:{topic}"), format!("publish:{topic}")]);
     file.add("both", &both.as_flattened().iter().map(String::as_str).collect::<Vec<_>>());
@@ -298,8 +303,7 @@ async fn replacing_a_message_is_operating_its_topic_too() {
 
 #[tokio::test]
 async fn a_batch_of_unknown_topics_is_answered_at_once() {
-    let mut file = KeyFile::new();
-    file.add("mine", &["consume:mine"]);
+    let file = KeyFile::of(&[("mine", "consume:mine")]);
     let dueq = file.start().await;
     // Of version 8, an id names a topic; each of these another one.
     let item = |_| {
@@ -318,9 +322,10 @@ async fn a_batch_of_unknown_topics_is_answered_at_once() {
 #[tokio::test]
 async fn deleting_a_topic_by_force_is_operating_it_too() {
     let mine = topic("scopes");
-    let mut file = KeyFile::new();
-    file.add("gentle", &[&format!("configure:{mine}")]);
-    file.add("rough", &[&format!("configure:{mine}"), &format!("operate:{mine}")]);
+    let file = KeyFile::of(&[
+        ("gentle", &format!("configure:{mine}")),
+        ("rough", &format!("configure:{mine} operate:{mine}")),
+    ]);
     let dueq = file.start().await;
     shared().await.dueq.client().published(&mine, json!({"payload": 1})).await;
     let path = format!("/topics/{mine}");
@@ -336,9 +341,10 @@ async fn deleting_a_topic_by_force_is_operating_it_too() {
 
 #[tokio::test]
 async fn callbacks_are_published_by_who_may_publish_to_their_topic() {
-    let mut file = KeyFile::new();
-    file.add("caller", &["publish:_callbacks"]);
-    file.add("other", &["publish:callbacks", "operate:_callbacks"]);
+    let file = KeyFile::of(&[
+        ("caller", "publish:_callbacks"),
+        ("other", "publish:callbacks operate:_callbacks"),
+    ]);
     let dueq = file.start().await;
     let call = json!({"url": "http://example.com/", "delay_ms": 3_600_000});
     file.client(&dueq, "caller").post("/callbacks", &call).await.expect(201);

@@ -26,9 +26,7 @@ async fn get(dueq: &Dueq, path: &str, cookie: &str, more: &[(&str, &str)]) -> An
 
 #[tokio::test]
 async fn a_session_is_its_key_on_every_instance_until_the_key_is_revoked() {
-    let mut file = KeyFile::new();
-    file.add("reader", &["read:orders.*", "publish:orders"]);
-    file.add("other", &["read:*"]);
+    let mut file = KeyFile::of(&[("reader", "read:orders.* publish:orders"), ("other", "read:*")]);
     let (one, two) = (file.start().await, file.start().await);
     let cookie = log_in(&file, &one, "reader").await;
     for dueq in [&one, &two] {
@@ -62,8 +60,7 @@ async fn a_session_is_its_key_on_every_instance_until_the_key_is_revoked() {
 
 #[tokio::test]
 async fn what_is_no_session_of_this_server_s_page_is_401_and_nothing_else() {
-    let mut file = KeyFile::new();
-    file.add("reader", &["read:*"]);
+    let file = KeyFile::of(&[("reader", "read:*")]);
     let dueq = file.start().await;
     let cookie = log_in(&file, &dueq, "reader").await;
     get(&dueq, "/topics", &cookie, &[]).await.expect(200);
@@ -101,8 +98,7 @@ async fn what_is_no_session_of_this_server_s_page_is_401_and_nothing_else() {
 
 #[tokio::test]
 async fn logging_in_takes_a_right_key_from_this_origin() {
-    let mut file = KeyFile::new();
-    file.add("reader", &["read:*"]);
+    let file = KeyFile::of(&[("reader", "read:*")]);
     let dueq = file.start().await;
     let client = dueq.client();
     let kind = ("content-type", "application/json");
@@ -146,8 +142,7 @@ fn head(length: usize) -> String {
 
 #[tokio::test]
 async fn strangers_send_little_and_soon() {
-    let mut file = KeyFile::new();
-    file.add("reader", &["read:*"]);
+    let file = KeyFile::of(&[("reader", "read:*")]);
     let (keys, open) = (file.start().await, Dueq::on(&shared().await.redis).start().await);
     for dueq in [&keys, &open] {
         let mut declared = Wire::connect(dueq.addr()).await;
@@ -183,8 +178,7 @@ async fn without_keys_everybody_is_anonymous_and_may_do_everything() {
 
 #[tokio::test]
 async fn pages_may_run_no_code_but_their_own() {
-    let mut file = KeyFile::new();
-    file.add("reader", &["read:*"]);
+    let file = KeyFile::of(&[("reader", "read:*")]);
     let dueq = file.start().await;
     let client = dueq.client();
     for path in ["/guide", "/guide/style.css", "/docs/", "/docs/swagger-ui.css"] {

@@ -88,8 +88,8 @@ const QUERIES: &[(&str, &str, &str)] = &[
 ];
 
 /// Headers that nobody sets on what is called. To many receivers `-` and `_` are the same.
-const OWN_HEADERS: &str = "host Host content-length Content-Type connection Keep-Alive proxy-authorization Proxy-Connection te \
-    Trailer TRANSFER-ENCODING upgrade webhook-id Webhook-Signature dueq-topic Dueq-Anything webhook_id Dueq_Topic Content_Type \
+const OWN_HEADERS: &str = "host Host content-length Content-Type connection Keep-Alive proxy-authenticate proxy-authorization Proxy-Connection te \
+    Trailer TRANSFER-ENCODING upgrade webhook-id Webhook-Signature webhook-x dueq-topic Dueq-Anything webhook_id Dueq_Topic Content_Type \
     proxy_authorization";
 
 #[tokio::test]
