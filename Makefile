@@ -29,8 +29,8 @@ install: redis need-cargo ## dueq on the PATH, as ~/.cargo/bin/dueq: the build o
 build: need-cargo ## The release binary, target/release/dueq
 	$(CARGO) build --release --locked
 
-# The tests mostly wait: four run a processor.
-test test-all: export RUST_TEST_THREADS ?= $(shell echo $$((4 * $$(nproc))))
+# The tests mostly wait: three run a processor.
+test test-all: export RUST_TEST_THREADS ?= $(shell echo $$((3 * $$(nproc))))
 # Clippy is the compiler of the tests, so that one build does for both.
 test test-all: export RUSTC_WORKSPACE_WRAPPER = clippy-driver
 test test-all: export CLIPPY_ARGS = -D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__

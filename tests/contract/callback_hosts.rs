@@ -108,7 +108,7 @@ async fn a_thousand_hosts_can_be_paused_and_the_list_pages_through_them() {
 
 #[tokio::test]
 async fn reports_that_cannot_be_read_are_left_out() {
-    let (redis, dueq, client) = alone().await;
+    let (redis, _dueq, client) = alone().await;
     let now = redis.time_ms().await.to_string();
     let report =
         json!([{"host": "a.example:443", "in_flight": 3, "took": "9 0:1", "new": [1]}]).to_string();

@@ -12,7 +12,7 @@ use crate::harness::*;
 /// its colon. Every lease lasts a second.
 const WALKS: &[(&str, &str)] = &[
     ("{}", "ready"),
-    (r#"{"delay_ms": 400}"#, "delayed ~ready lease leased"),
+    (r#"{"delay_ms": 1500}"#, "delayed ~ready lease leased"),
     (r#"{"delay_ms": 60000}"#, "nobody delayed delete gone delete:404"),
     ("{}", "lease leased nobody ack gone ack:404 nack:404 extend:404"),
     ("{}", "delete gone delete:404"),
@@ -59,7 +59,7 @@ impl Walker {
                 return self.only("gone").await;
             }
             "ack" => (204, client.ack_leased(&self.held).await),
-            "nack" => (200, client.nack_leased(&self.held, json!({"delay_ms": 300})).await),
+            "nack" => (200, client.nack_leased(&self.held, json!({"delay_ms": 1500})).await),
             "nack-now" => (200, client.nack_leased(&self.held, json!({"delay_ms": 0})).await),
             "extend" => (200, client.extend_leased(&self.held, 1000).await),
             "delete" => (204, client.delete(id).await),

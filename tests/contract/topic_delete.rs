@@ -247,7 +247,7 @@ async fn a_message_of_a_topic_made_anew_is_found_by_an_instance_that_knows_the_o
 
 #[tokio::test]
 async fn a_deleted_topic_leaves_nothing_in_any_partition() {
-    let (redis, dueq, client) = alone().await;
+    let (redis, _dueq, client) = alone().await;
     for partitions in [1, 4] {
         let topic = topic("traces");
         client.new_topic(&topic, json!({"partitions": partitions})).await;
