@@ -35,20 +35,19 @@ test test-all: export RUST_TEST_THREADS ?= $(shell echo $$((3 * $$(nproc))))
 test test-all: export RUSTC_WORKSPACE_WRAPPER = clippy-driver
 test test-all: export CLIPPY_ARGS = -D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
 
-# What `make test` runs of the tests that want nothing but Redis, and of the faults: one of a kind.
+# What `make test` runs: the tests that want nothing but Redis, and ten scenarios of the proof.
 TESTS := --lib --test source --test contract --test push --test command
-FAULTS := failover::failover redis_side::redis_killed redis_side::connections_cut \
-  redis_side::scripts_flushed redis_side::answers_lost redis_side::memory_full redis_side::storm cluster::cluster_killed \
-  model::model_sequences load::a_varied_load_does_everything_and_loses_nothing
+SCENARIOS := instance_killed client_gone redis_killed redis_paused connections_cut scripts_flushed answers_lost memory_full failover \
+  cluster_killed
 
 .PHONY: test
 test: ahead = redis checkers
 test: languages = python
-test: redis checkers ahead tidy ## What every commit runs: lint, unit, contract, command, push, ten faults, an SDK
+test: redis checkers ahead tidy ## What every commit runs: lint, unit, contract, command, push, ten scenarios of the proof, an SDK
 	$(CARGO) test --locked --no-run $(TESTS) --test faults --test sdk
 	@status=0; \
 	$(CARGO) test --locked --no-fail-fast $(TESTS) || status=1; \
-	$(CARGO) test --locked --test faults -- --exact $(FAULTS) || status=1; \
+	$(CARGO) test --locked --test faults -- --exact $(addprefix proof::scenarios::short::,$(SCENARIOS)) || status=1; \
 	tests/sdk/all.sh --smoke || status=1; \
 	exit $$status
 
