@@ -57,7 +57,8 @@ test-all: redis checkers ahead tidy ## Everything, as CI runs it: browsers, othe
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --locked --quiet --all-features
 	@tests/setup.sh
 	@status=0; \
-	$(CARGO) test --locked --no-fail-fast $(TESTS) --test faults -- --include-ignored || status=1; \
+	$(CARGO) test --locked --no-fail-fast $(TESTS) --test faults || status=1; \
+	$(CARGO) test --locked --no-fail-fast --test contract --test command -- --ignored || status=1; \
 	$(CARGO) test --locked --bench simulate || status=1; \
 	tests/engines.sh slice > $(TARGET)/engines.log 2>&1 & \
 	tests/sdk/all.sh --present || status=1; \
