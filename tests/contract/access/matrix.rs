@@ -20,20 +20,13 @@ struct Operation {
 }
 
 fn operations() -> Vec<Operation> {
-    let document: Value =
-        serde_json::from_str(include_str!("../../../openapi/openapi.json")).unwrap();
-    let mut operations = Vec::new();
-    for (path, item) in document["paths"].as_object().unwrap() {
-        for (method, operation) in item.as_object().unwrap() {
-            operations.push(Operation {
-                id: text(operation, "operationId").to_owned(),
-                method: method.to_uppercase(),
-                path: path.clone(),
-                scope: operation["x-dueq-scope"].as_str().unwrap_or_default().to_owned(),
-            });
-        }
-    }
-    operations
+    let operation = |(method, path, operation): (&str, &str, &Value)| Operation {
+        id: text(operation, "operationId").to_owned(),
+        method: method.to_uppercase(),
+        path: path.to_owned(),
+        scope: operation["x-dueq-scope"].as_str().unwrap_or_default().to_owned(),
+    };
+    Document::committed().operations().map(operation).collect()
 }
 
 /// A key: its verb, and whether that is for the topic, for others or for all.
