@@ -75,11 +75,6 @@ impl Look {
             changed: (file.ctime(), file.ctime_nsec()),
         })
     }
-
-    /// When the file was changed, in seconds since 1970.
-    pub fn changed_at(&self) -> u64 {
-        self.changed.0.max(0) as u64
-    }
 }
 
 /// What a file held when it was read.
@@ -87,8 +82,8 @@ impl Look {
 pub struct Content {
     /// All of it.
     pub bytes: Vec<u8>,
-    /// Tells it from what the file holds at other times. `None`: it is no regular file, and can be read only once.
-    pub look: Option<Look>,
+    /// It can be read again, which a pipe cannot.
+    pub is_regular: bool,
     is_public: bool,
 }
 
@@ -120,7 +115,7 @@ impl Content {
     fn of(file: File, metadata: &Metadata, path: &Path) -> Result<Self, FileError> {
         let bytes = read_bounded(Patient { file, end: Instant::now() + MAX_WAIT }, path)?;
         let is_public = Mode::from_raw_mode(metadata.mode()).intersects(Mode::RWXO);
-        Ok(Self { bytes, look: Look::of(metadata), is_public })
+        Ok(Self { bytes, is_regular: metadata.is_file(), is_public })
     }
 }
 
@@ -131,7 +126,7 @@ pub fn read(path: &Path) -> Result<Vec<u8>, FileError> {
     Content::read(path).map(|content| content.bytes)
 }
 
-/// Does not wait for whoever writes into a pipe.
+/// Does not wait for the writer of a pipe.
 fn open(path: &Path) -> Result<(File, Metadata), FileError> {
     let failed = |source| FileError::Read { path: path.to_owned(), source };
     let flags = OFlags::NONBLOCK.bits() as i32;
@@ -140,8 +135,8 @@ fn open(path: &Path) -> Result<(File, Metadata), FileError> {
     Ok((file, metadata))
 }
 
-/// Whether the file at this path ends in a line break, as one does that is written to its end. One that cannot be read is
-/// told otherwise.
+/// Whether the file at this path ends in a line break, as one does that is written to its end. False for one that
+/// cannot be read.
 pub fn ends_in_line_break(path: &Path) -> bool {
     let last = || {
         let (file, metadata) = open(path).ok().filter(|(_, metadata)| metadata.is_file())?;
@@ -344,7 +339,7 @@ mod tests {
         writer.write_all(b"open").unwrap();
         drop((writer, patient));
         let content = read.join().unwrap().unwrap();
-        assert_eq!((&content.bytes[..], content.look), (&b"open"[..], None));
+        assert_eq!((&content.bytes[..], content.is_regular), (&b"open"[..], false));
         assert!(matches!(Content::read_again(&path), Err(FileError::NotRegular(_))));
         assert!(matches!(super::read(Path::new("/dev/zero")), Err(FileError::TooLarge(_))));
     }

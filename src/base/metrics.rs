@@ -31,9 +31,8 @@ use prometheus_client::{
         gauge::Gauge,
         histogram::{Histogram, exponential_buckets},
     },
-    registry::{Metric, Registry},
+    registry::Registry,
 };
-
 use std::{fmt, sync::Arc};
 use topics::{TopicCollector, Topics};
 
@@ -64,39 +63,67 @@ struct RequestLabels {
     status: u16,
 }
 
-/// All metrics of one instance.
-pub struct Metrics {
-    registry: Registry,
-    /// Those whose names begin with `process`.
-    process: Registry,
-    redis: Latest,
-    topics: Arc<Topics>,
-    /// What runs by itself, and whether it does.
-    pub background: Background,
-    /// The certificates in use, and when they end.
-    pub certificates: Certificates,
-    requests: Family<RequestLabels, Counter>,
-    request_seconds: Histograms,
-    lateness_seconds: Histogram,
-    group_size: Histograms,
-    /// Long polls that wait.
-    pub waiters: Gauge,
-    /// Time from sending a group's calls to Redis until the answer was read, s.
-    pub redis_seconds: Histogram,
-    redis_errors: Family<Label, Counter>,
-    auth_failures: Family<Label, Counter>,
-    /// Records that the audit log does not have.
-    pub audit_lost: Counter,
-    /// Connections to Redis that were opened.
-    pub redis_connects: Counter,
-    redis_nodes: Family<[(&'static str, String); 1], Gauge>,
-    build: Family<[(&'static str, String); 2], Gauge>,
-    /// Open connections of clients.
-    pub connections: Gauge,
-    /// Spans that the OTLP endpoint took.
-    pub spans_exported: Counter,
-    /// Spans that it did not take, or that the queue before it had no room for.
-    pub spans_dropped: Counter,
+/// Declares the metrics of one instance: each a field, its type, its name and what it says, and how it is made unless by
+/// default.
+macro_rules! metrics {
+    ($($vis:vis $field:ident: $Type:ty = $name:literal $help:literal $(by $new:expr)?;)*) => {
+        /// All metrics of one instance.
+        pub struct Metrics {
+            registry: Registry,
+            /// Those whose names begin with `process`.
+            process: Registry,
+            redis: Latest,
+            topics: Arc<Topics>,
+            /// The background tasks, and whether they run.
+            pub background: Background,
+            /// The certificates in use, and when they end.
+            pub certificates: Certificates,
+            $(#[doc = $help] $vis $field: $Type,)*
+        }
+
+        impl Metrics {
+            /// Fresh metrics, all zero.
+            pub fn new() -> Self {
+                let mut registry = Registry::with_prefix("dueq");
+                $(
+                    let $field: $Type = metrics!(@ $($new)?);
+                    registry.register($name, $help, $field.clone());
+                )*
+                let redis = Latest::default();
+                registry.register_collector(Box::new(RedisCollector(redis.clone())));
+                let mut process = Registry::default();
+                process.register_collector(Box::new(ProcessCollector));
+                let certificates = Certificates::new(&mut registry);
+                let topics = Arc::new(Topics::new(Calls::new(&mut registry)));
+                registry.register_collector(Box::new(TopicCollector(topics.clone())));
+                let background = Background::default();
+                Self { registry, process, redis, topics, background, certificates, $($field,)* }
+            }
+        }
+    };
+    (@) => { Default::default() };
+    (@ $new:expr) => { $new };
+}
+
+metrics! {
+    requests: Family<RequestLabels, Counter> = "http_requests" "Requests answered";
+    request_seconds: Histograms = "http_request_duration_seconds" "From a request's head to its answer's"
+        by Family::new_with_constructor(seconds as fn() -> Histogram);
+    lateness_seconds: Histogram = "lateness_seconds" "Grant - due of first grants" by seconds();
+    group_size: Histograms = "group_size" "Requests in one script call"
+        by Family::new_with_constructor(sizes as fn() -> Histogram);
+    pub waiters: Gauge = "waiters" "Long polls that wait";
+    pub redis_seconds: Histogram = "redis_call_duration_seconds" "From sending a group to Redis to its answer" by seconds();
+    redis_errors: Family<Label, Counter> = "redis_errors" "Calls to Redis without a good answer";
+    auth_failures: Family<Label, Counter> = "auth_failures" "Requests that were turned away, by reason"
+        by auth_failures();
+    pub audit_lost: Counter = "audit_lost" "Records of the audit log that could not be written";
+    pub redis_connects: Counter = "redis_connects" "Connections opened to Redis";
+    redis_nodes: Family<[(&'static str, String); 1], Gauge> = "redis_node_up" "1 where a primary can be connected to, else 0";
+    build: Family<[(&'static str, String); 2], Gauge> = "build_info" "1, with the version of dueq and that of the data in Redis";
+    pub connections: Gauge = "http_connections" "Open connections of clients";
+    pub spans_exported: Counter = "trace_spans_exported" "Spans that the OTLP endpoint took";
+    pub spans_dropped: Counter = "trace_spans_dropped" "Spans that were lost on the way to the OTLP endpoint";
 }
 
 impl Default for Metrics {
@@ -121,76 +148,6 @@ impl Metrics {
         self.redis_nodes.clear();
     }
 
-    /// Fresh metrics, all zero.
-    pub fn new() -> Self {
-        let mut registry = Registry::with_prefix("dueq");
-        let requests = registered(&mut registry, "http_requests", "Requests answered");
-        let request_seconds = Family::new_with_constructor(seconds as fn() -> Histogram);
-        let name = "http_request_duration_seconds";
-        registry.register(name, "From a request's head to its answer's", request_seconds.clone());
-        let lateness_seconds = seconds();
-        let help = "Grant - due of first grants";
-        registry.register("lateness_seconds", help, lateness_seconds.clone());
-        let group_size = Family::new_with_constructor(sizes as fn() -> Histogram);
-        registry.register("group_size", "Requests in one script call", group_size.clone());
-        let waiters = registered(&mut registry, "waiters", "Long polls that wait");
-        let redis_seconds = seconds();
-        let help = "From sending a group to Redis to its answer";
-        registry.register("redis_call_duration_seconds", help, redis_seconds.clone());
-        let help = "Calls to Redis without a good answer";
-        let redis_errors = registered(&mut registry, "redis_errors", help);
-        let help = "Requests that were turned away, by reason";
-        let auth_failures: Family<Label, Counter> =
-            registered(&mut registry, "auth_failures", help);
-        for reason in AUTH_FAILURES {
-            let _ = auth_failures.get_or_create(&[("reason", reason)]);
-        }
-        let help = "Records of the audit log that could not be written";
-        let audit_lost = registered(&mut registry, "audit_lost", help);
-        let help = "Connections opened to Redis";
-        let redis_connects = registered(&mut registry, "redis_connects", help);
-        let help = "1 where a primary can be connected to, else 0";
-        let redis_nodes = registered(&mut registry, "redis_node_up", help);
-        let help = "1, with the version of dueq and that of the data in Redis";
-        let build = registered(&mut registry, "build_info", help);
-        let help = "Open connections of clients";
-        let connections = registered(&mut registry, "http_connections", help);
-        let help = "Spans that the OTLP endpoint took";
-        let spans_exported = registered(&mut registry, "trace_spans_exported", help);
-        let help = "Spans that were lost on the way to the OTLP endpoint";
-        let spans_dropped = registered(&mut registry, "trace_spans_dropped", help);
-        let redis = Latest::default();
-        registry.register_collector(Box::new(RedisCollector(redis.clone())));
-        let mut process = Registry::default();
-        process.register_collector(Box::new(ProcessCollector));
-        let certificates = Certificates::new(&mut registry);
-        let topics = Arc::new(Topics::new(Calls::new(&mut registry)));
-        registry.register_collector(Box::new(TopicCollector(topics.clone())));
-        Self {
-            registry,
-            process,
-            redis,
-            topics,
-            background: Background::default(),
-            certificates,
-            requests,
-            request_seconds,
-            lateness_seconds,
-            group_size,
-            waiters,
-            redis_seconds,
-            redis_errors,
-            auth_failures,
-            audit_lost,
-            redis_connects,
-            redis_nodes,
-            build,
-            connections,
-            spans_exported,
-            spans_dropped,
-        }
-    }
-
     /// Notes the version of the data in Redis that this program writes.
     pub fn set_schema(&self, schema: i64) {
         let version = env!("CARGO_PKG_VERSION").to_owned();
@@ -207,7 +164,7 @@ impl Metrics {
         self.topics.labelled()
     }
 
-    /// The counters of a topic, to be kept by whoever counts often; those of `_other` where many topics are counted.
+    /// The counters of a topic, to be kept; those of `_other` where many topics are counted.
     pub fn topic(&self, name: &TopicName) -> Counters {
         Counters::new(&self.topics, name)
     }
@@ -272,14 +229,13 @@ impl Metrics {
     }
 }
 
-/// A fresh metric, which `registry` shows.
-fn registered<M>(registry: &mut Registry, name: &str, help: &str) -> M
-where
-    M: Metric + Clone + Default,
-{
-    let metric = M::default();
-    registry.register(name, help, metric.clone());
-    metric
+/// All reasons at once: a rate needs the zero before the first of a kind.
+fn auth_failures() -> Family<Label, Counter> {
+    let failures = Family::<Label, Counter>::default();
+    for reason in AUTH_FAILURES {
+        drop(failures.get_or_create(&[("reason", reason)]));
+    }
+    failures
 }
 
 /// 50 µs … 27 min: from a call to Redis to a lateness after an outage.

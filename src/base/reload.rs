@@ -17,9 +17,12 @@ const LOOKS_OF_OPEN: u32 = 3;
 /// What could not be used is tried again after so many looks, 5 s: Redis may take a password later than its file has it.
 const LOOKS_TO_RETRY: u32 = 12;
 
+/// A file that changes at every look for so long, 5 s, is reported.
+const LOOKS_TO_REPORT: u32 = 12;
+
 /// Calls `step` every so often with `false`, and on SIGHUP with `true`, on a thread that serves no requests. Does not end;
 /// panics if `step` does.
-pub async fn tick(interval: Duration, mut step: impl FnMut(bool) + Send + 'static) {
+async fn tick(interval: Duration, mut step: impl FnMut(bool) + Send + 'static) {
     let mut hangups = signal(SignalKind::hangup()).ok();
     loop {
         let hangup = async { hangups.as_mut()?.recv().await };
@@ -49,6 +52,8 @@ pub struct Watched {
     is_changed: bool,
     /// How often they have looked the same since.
     same: u32,
+    /// How often they have looked different without staying the same for a while.
+    other: u32,
     /// What was said to be wrong.
     said: Option<String>,
 }
@@ -57,14 +62,24 @@ impl Watched {
     /// Looks at the files, before they are read for the first time. `what` they hold is named in the log.
     pub fn new(what: &'static str, files: Vec<PathBuf>) -> Self {
         let seen = look(&files);
-        Self { what, files, seen, is_changed: false, same: 0, said: None }
+        Self { what, files, seen, is_changed: false, same: 0, other: 0, said: None }
     }
 
     /// Calls `read` whenever one of the files has changed (a link may lead elsewhere, too) and on SIGHUP, and passes on
     /// what was read. Returns only if there are no files.
     pub async fn follow<T, E: Display>(
-        mut self,
+        self,
         read: impl Fn() -> Result<T, E> + Send + 'static,
+        take: impl FnMut(T) + Send + 'static,
+    ) {
+        self.follow_settled(move |_| read().map(Some), take).await;
+    }
+
+    /// As [`Watched::follow`], where `read` may put off a file that can be half written, unless it has stayed the same for
+    /// longer than a second (`true`): then it returns `None`.
+    pub async fn follow_settled<T, E: Display>(
+        mut self,
+        read: impl Fn(bool) -> Result<Option<T>, E> + Send + 'static,
         mut take: impl FnMut(T) + Send + 'static,
     ) {
         if !self.files.is_empty() {
@@ -75,36 +90,49 @@ impl Watched {
     fn step<T, E: Display>(
         &mut self,
         is_asked: bool,
-        read: impl Fn() -> Result<T, E>,
+        read: impl Fn(bool) -> Result<Option<T>, E>,
         take: &mut impl FnMut(T),
     ) {
         let seen = look(&self.files);
         self.same = if seen == self.seen { self.same.saturating_add(1) } else { 0 };
         self.is_changed |= self.same == 0;
         self.seen = seen;
+        match self.same {
+            0 => self.other += 1,
+            LOOKS_OF_OPEN.. => self.other = 0,
+            _ => {}
+        }
         let is_due = match self.same {
             0 => false,
             1 => self.files.iter().all(|path| ends_in_line_break(path)),
             same => same == LOOKS_OF_OPEN || same % LOOKS_TO_RETRY == 0,
         };
-        let is_due = is_asked || (self.is_changed && is_due);
-        if !is_due {
+        if !is_asked && !(self.is_changed && is_due) {
+            if self.other >= LOOKS_TO_REPORT {
+                self.say("it is still being written".to_owned(), false);
+            }
             return;
         }
-        match read() {
-            Ok(value) => {
+        match read(self.same >= LOOKS_OF_OPEN) {
+            Ok(Some(value)) => {
                 take(value);
                 tracing::info!("{}: read again", self.what);
                 (self.is_changed, self.said) = (false, None);
             }
+            Ok(None) => {}
             Err(error) => {
-                let reason = error.to_string();
-                if is_asked || self.said.as_ref() != Some(&reason) {
-                    tracing::error!(reason, "{}: the old stays in force", self.what);
-                }
-                (self.is_changed, self.said) = (true, Some(reason));
+                self.is_changed = true;
+                self.say(error.to_string(), is_asked);
             }
         }
+    }
+
+    /// Says what is wrong, once unless it is asked for.
+    fn say(&mut self, reason: String, is_asked: bool) {
+        if is_asked || self.said.as_ref() != Some(&reason) {
+            tracing::error!(reason, "{}: the old stays in force", self.what);
+        }
+        self.said = Some(reason);
     }
 }
 
@@ -124,9 +152,9 @@ mod tests {
         fs::write(&path, "1\n").unwrap();
         let mut watched = Watched::new("a number", vec![path.clone()]);
         let (reads, mut number) = (Cell::new(0), 1);
-        let read = || {
+        let read = |_| {
             reads.set(reads.get() + 1);
-            fs::read_to_string(&path).unwrap_or_default().trim().parse::<u32>()
+            fs::read_to_string(&path).unwrap_or_default().trim().parse::<u32>().map(Some)
         };
         // How many looks it takes until it is read, and what is then in force.
         let mut looks = |most: usize| {

@@ -2,19 +2,21 @@
 //! connection failed. rustls with ring: TLS 1.2 and 1.3.
 
 mod expiry;
-mod key;
-mod roots;
 
 use expiry::AUTHORITY_ADVICE;
 pub use expiry::{Expiry, instant};
-pub use roots::to_anyone;
 
 use crate::files::{self, Content, FileError};
+use hyper_rustls::ConfigBuilderExt as _;
+use memchr::memmem;
 use rustls::{
     AlertDescription, CertificateError, ClientConfig, ConfigBuilder, InvalidMessage, RootCertStore,
     ServerConfig, WantsVerifier,
     crypto::{CryptoProvider, ring},
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+    pki_types::{
+        CertificateDer, PrivateKeyDer,
+        pem::{self, PemObject as _},
+    },
     server::{NoServerSessionStorage, ParsedCertificate, WebPkiClientVerifier},
 };
 use std::{
@@ -103,7 +105,7 @@ impl Identity {
         let chain = certificates(&self.cert, &cert_pem)?;
         let not_after = expiry::not_after(&chain[0], &self.cert)?;
         let content = Content::read(&self.key)?;
-        let key = key::parse(&content.bytes, &self.key)?;
+        let key = parse_key(&content.bytes, &self.key)?;
         let certified = rustls::sign::CertifiedKey::from_der(
             chain.clone(),
             key.clone_key(),
@@ -116,7 +118,33 @@ impl Identity {
                 let expiry = Expiry { what, path: self.cert.clone(), not_after };
                 Ok(Certified { chain, key, expiry, pem: [cert_pem, content.bytes] })
             }
-            Err(error) => Err(key::refusal(&error, self)),
+            Err(error) => Err(refusal(&error, self)),
+        }
+    }
+}
+
+/// The key in the text of the file at this path.
+///
+/// Errors: there is none, it is damaged, or it is encrypted.
+fn parse_key(text: &[u8], path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    let bad = |reason: String| TlsError::Bad { path: path.to_owned(), reason };
+    // The older form says so in a header, which is no base64.
+    let is_encrypted = memmem::find(text, b"ENCRYPTED").is_some();
+    PrivateKeyDer::from_pem_slice(text).map_err(|error| match error {
+        pem::Error::NoItemsFound => TlsError::NoKey(path.to_owned()),
+        _ if is_encrypted => bad("it is encrypted".to_owned()),
+        error => bad(error.to_string()),
+    })
+}
+
+/// Why the key of a certificate was refused.
+fn refusal(error: &rustls::Error, Identity { cert, key }: &Identity) -> TlsError {
+    let (cert, key) = (cert.clone(), key.clone());
+    match error {
+        rustls::Error::InconsistentKeys(_) => TlsError::Mismatch { cert, key },
+        error => {
+            let reason = format!("{error}; an RSA key needs 2048 bits");
+            TlsError::Bad { path: key, reason }
         }
     }
 }
@@ -155,6 +183,21 @@ fn provider() -> Arc<CryptoProvider> {
 /// Errors: a defect.
 pub fn client() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, rustls::Error> {
     ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()
+}
+
+/// For a client that may be sent anywhere: servers are known by the system's root certificates. A system without any can
+/// still reach others by http.
+///
+/// Errors: TLS cannot be set up.
+pub fn to_anyone() -> Result<ClientConfig, rustls::Error> {
+    let config = match client()?.with_native_roots() {
+        Ok(config) => config,
+        Err(error) => {
+            tracing::warn!(%error, "no root certificates: requests by https will fail");
+            client()?.with_root_certificates(RootCertStore::empty())
+        }
+    };
+    Ok(config.with_no_client_auth())
 }
 
 /// The configuration of a listener: HTTP/1.1 under this certificate. With authorities in `client_ca`, every client must

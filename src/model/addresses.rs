@@ -184,6 +184,14 @@ fn is_own<T>(bound: io::Result<T>) -> io::Result<bool> {
     }
 }
 
+/// The address or, in IPv6, the network of 64 bits, which mostly has one owner.
+pub fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
+        v4 => v4,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -312,5 +320,13 @@ mod tests {
         }
         assert_eq!(check("http://localhost/"), Ok(()));
         assert_eq!(check("http://8.8.8.8:8080/"), Ok(()));
+    }
+
+    #[test]
+    fn an_ipv6_client_is_its_network() {
+        let of = |text: &str| network(text.parse().unwrap());
+        assert_eq!(of("2001:db8:1:2:3::4"), of("2001:db8:1:2:ffff::"));
+        assert_ne!(of("2001:db8:1:2::"), of("2001:db8:1:3::"));
+        assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
     }
 }

@@ -26,7 +26,7 @@ mod topic;
 mod trace_context;
 mod zones;
 
-pub use addresses::{AddressGuard, RefusedAddress};
+pub use addresses::{AddressGuard, RefusedAddress, network};
 pub use backoff::Backoff;
 pub use body::{Body, BodyChange, BrokenBody, Content, OCTETS, Origin};
 pub use call_url::*;

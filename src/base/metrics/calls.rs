@@ -32,7 +32,7 @@ pub(super) struct Calls {
     hosts: Hosts,
 }
 
-/// What is measured of one topic's calls, to be kept by whoever makes them.
+/// The metrics of one topic's calls, kept by their sender.
 pub struct CallMetrics {
     topic: String,
     ended: Family<CallLabels, Counter>,
@@ -43,7 +43,7 @@ pub struct CallMetrics {
     pub lateness_seconds: Histogram,
     /// Calls under way.
     pub in_flight: Gauge,
-    /// Whoever measures calls keeps the topic's label.
+    /// Keeps the topic's label.
     _counters: Arc<TopicCounters>,
 }
 

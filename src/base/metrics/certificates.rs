@@ -1,4 +1,4 @@
-//! The certificates that dueq presents. They end while it runs unless somebody renews their files, so it is said before and
+//! The certificates that dueq presents. They end while it runs unless their files are renewed, so it is said before and
 //! after: in the log, in `/readyz` and as a metric.
 
 use crate::tls::{Expiry, instant};

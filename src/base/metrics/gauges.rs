@@ -1,5 +1,5 @@
 //! What Redis holds, as it was last looked at: the same on every instance, so that one of them suffices for an alert.
-//! Whoever answers a scrape looks first, and shows what was found here; what could not be seen is left out, since an old
+//! A scrape looks first, and shows what was found here; what could not be seen is left out, since an old
 //! number would pass for a new one.
 
 use prometheus_client::{

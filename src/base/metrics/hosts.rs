@@ -1,4 +1,4 @@
-//! How calls end, by the host that they are for. Whoever schedules a callback chooses its host, so only some hosts have a
+//! How calls end, by the host that they are for. The publisher of a callback chooses its host, so only some hosts have a
 //! label, and one that is not called any more gives its own back.
 
 use super::calls::OUTCOMES;

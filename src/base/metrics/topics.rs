@@ -1,5 +1,5 @@
-//! What is counted for each topic. A name that a user chose is a label, and a label costs whoever keeps the metrics: so
-//! only some topics have one, those that somebody uses, and a topic that is gone gives its own back.
+//! What is counted for each topic. A name that a user chose is a label, and a label costs the operator: so
+//! only some topics that are in use have one, and a topic that is gone gives its own back.
 
 use super::{CallMetrics, calls::Calls};
 use dueq_model::TopicName;
@@ -74,7 +74,7 @@ impl TopicCounters {
     }
 }
 
-/// A topic's counters for whoever keeps them. They take a label once something is counted: many topics are only looked at.
+/// A topic's counters. They take a label once something is counted: many topics are only looked at.
 #[derive(Debug)]
 pub struct Counters {
     topics: Arc<Topics>,

@@ -61,7 +61,7 @@ pub(super) fn not_after(
         Err(InvalidCertificate(CertificateError::ExpiredContext { not_after, .. })) => {
             Ok(not_after)
         }
-        _ => Err(TlsError::Bad { path, reason: "its end cannot be told".to_owned() }),
+        _ => Err(TlsError::Bad { path, reason: "its end cannot be read".to_owned() }),
     }
 }
 

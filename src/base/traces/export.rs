@@ -1,5 +1,5 @@
-//! Sends spans to an OTLP endpoint, in batches and aside: whoever ends a span only puts it into a queue. What the queue has
-//! no room for, and what the endpoint does not take, is dropped and counted.
+//! Sends spans to an OTLP endpoint, in batches and aside: the end of a span only puts it into a queue. Spans for which the queue
+//! has no room, or that the endpoint does not take, are dropped and counted.
 
 use crate::{metrics::Metrics, tls};
 use bytes::Bytes;

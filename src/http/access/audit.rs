@@ -1,11 +1,8 @@
 //! The audit log: who changed what, and who was turned away. A record is one line of JSON in a file of its own, or a line of
 //! the log with the target `audit`. It says nothing secret: no keys, no payloads.
 
-mod facts;
 mod refusals;
 mod writer;
-
-pub use facts::Facts;
 
 use super::{Need, Verb, caller::Caller};
 use crate::{
@@ -27,8 +24,8 @@ use std::{
     net::IpAddr,
     path::Path,
     sync::{
-        Arc,
-        atomic::Ordering,
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicI64, Ordering},
         mpsc::{SyncSender, sync_channel},
     },
     thread::{self, JoinHandle},
@@ -90,7 +87,7 @@ impl AuditLog {
         may_be.then(|| Arc::new(Facts::new(is_change)))
     }
 
-    /// Has the file opened anew on every SIGHUP, as who moves it away expects. Does not end.
+    /// Has the file opened again on every SIGHUP, for those who rotate it. Does not end.
     pub async fn follow_hangups(self: Arc<Self>) {
         let Ok(mut hangups) = signal(SignalKind::hangup()) else {
             return std::future::pending().await;
@@ -245,6 +242,43 @@ impl Drop for Entry {
             detail: problem.filter(|_| is_refused).map(|problem| cut(&problem.detail)),
             request_id: self.request_id.to_str().unwrap_or_default(),
         });
+    }
+}
+
+/// What a handler finds out of its request's effect.
+#[derive(Debug)]
+pub struct Facts {
+    topic: OnceLock<TopicName>,
+    /// Where a schedule published before.
+    from_topic: OnceLock<TopicName>,
+    /// -1: not counted.
+    count: AtomicI64,
+    /// Others than this are kept only if they are refused.
+    is_change: AtomicBool,
+}
+
+impl Facts {
+    /// Nothing yet, of an operation that is a change or not.
+    fn new(is_change: bool) -> Self {
+        let (topic, from_topic) = (OnceLock::new(), OnceLock::new());
+        Self { topic, from_topic, count: AtomicI64::new(-1), is_change: is_change.into() }
+    }
+
+    /// The topic is this one. If another was named before, it is the one that a schedule leaves.
+    pub fn is_about(&self, topic: &TopicName) {
+        if self.topic.get_or_init(|| topic.clone()) != topic {
+            let _ = self.from_topic.set(topic.clone());
+        }
+    }
+
+    /// It changes messages, though its operation need not.
+    pub fn is_change(&self) {
+        self.is_change.store(true, Ordering::Relaxed);
+    }
+
+    /// So many messages were changed.
+    pub fn count(&self, messages: i64) {
+        self.count.store(messages, Ordering::Relaxed);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Whoever has been let in, and what they may do. The guard notes the key and what the operation needs of it; paths are
+//! The sender of a request that was let in, and what they may do. The guard notes the key and what the operation needs of it; paths are
 //! judged as they are read (`path.rs`), and what the body names by the handler.
 
 use super::{
@@ -22,7 +22,7 @@ use dueq_store::{Maker, NewMessage, Store};
 use futures_util::future::join_all;
 use std::{collections::HashMap, future::Future, sync::Arc};
 
-/// Whoever sent the request, and what it needs.
+/// Who sent the request, and what it needs.
 #[derive(Clone, Debug)]
 pub struct Caller {
     key: Arc<Key>,
@@ -214,7 +214,7 @@ impl Caller {
         self.need.verbs().try_for_each(|verb| self.check_verb(verb, topic))
     }
 
-    /// As [`Caller::check_topic`], for a topic that the request does not name, but what belongs to it. Whoever may do nothing to
+    /// As [`Caller::check_topic`], for a topic that the request does not name, but what belongs to it. A key that may do nothing to
     /// the topic does not learn its name, only what it is `called`.
     ///
     /// Errors: `NotAllowed`.
@@ -227,8 +227,8 @@ impl Caller {
         })
     }
 
-    /// Why they do not get what is not there, of a topic that would be `called` so: whoever may not do it to all topics is not
-    /// told whether there is such a name.
+    /// Why they do not get what is not there, of a topic that would be `called` so: a key that may not do it to all topics does
+    /// not learn whether there is such a name.
     pub fn not_found(&self, called: &str, error: Error) -> Error {
         match self.need.verb().filter(|_| !self.may_to_all()) {
             Some(verb) => self.lacks(&format!("{} on {called}", verb.word())),
@@ -236,7 +236,7 @@ impl Caller {
         }
     }
 
-    /// May they do this to this topic, beside what the operation needs anyway?
+    /// May they do this to this topic, besides what the operation needs anyway?
     ///
     /// Errors: `NotAllowed`.
     pub fn check_verb(&self, verb: Verb, topic: &TopicName) -> Result<(), Error> {
@@ -264,7 +264,7 @@ impl Caller {
         }
         match store.partition_of(*id).await {
             Ok(found) => self.check_topic_of("the message's topic", &found.topic.name),
-            // Who may do it to all is told in the order of all errors.
+            // A key that may do it to all gets errors in the usual order.
             Err(_) if self.may_to_all() => Ok(()),
             Err(error) => Err(error),
         }

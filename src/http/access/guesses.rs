@@ -1,12 +1,13 @@
-//! Wrong keys are counted by the address they come from. Beyond ten a second, an address is told to stop, and the metric
-//! tells of it. That keeps nobody from finding a key that can be guessed: a right key is let in at any speed, since others
+//! Wrong keys are counted by the address they come from. Beyond ten a second, an address gets 429, and the metric
+//! counts it. That keeps nobody from finding a key that can be guessed: a right key is let in at any speed, since others
 //! may share the address. What keeps keys from being found is their length.
 //!
 //! Addresses share a fixed number of counters: there is no memory to use up, and who meets whom in a counter is secret.
 
+use dueq_model::network;
 use std::{
     hash::{BuildHasher, RandomState},
-    net::{IpAddr, Ipv6Addr},
+    net::IpAddr,
     sync::atomic::{AtomicU64, Ordering},
     time::Instant,
 };
@@ -49,14 +50,6 @@ impl Guesses {
     }
 }
 
-/// The address, or the network of 64 bits that one client has for itself in IPv6.
-pub fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
-        v4 => v4,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,13 +67,5 @@ mod tests {
             assert_eq!(refused, [vec![false; 10], vec![true; 2]].concat());
             assert_eq!(guesses.count(other, second), met(one, other));
         }
-    }
-
-    #[test]
-    fn an_ipv6_client_is_its_network() {
-        let of = |text: &str| network(text.parse().unwrap());
-        assert_eq!(of("2001:db8:1:2:3::4"), of("2001:db8:1:2:ffff::"));
-        assert_ne!(of("2001:db8:1:2::"), of("2001:db8:1:3::"));
-        assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A name is taken only in the one form that clients send: userinfo, a final dot, `127.1`, `2130706433`, `%6cocalhost`
 //! and the like are refused rather than understood, since two readers may understand them differently. Nothing here
-//! allocates: it stands before every request.
+//! allocates: it runs before every request.
 
 use super::AccessError;
 use axum::{
@@ -40,7 +40,7 @@ enum Host<'a> {
     Name(&'a str),
 }
 
-/// Hosts that are let in beside those of loopback.
+/// Hosts that are let in besides those of loopback.
 #[derive(Debug)]
 pub struct Hosts {
     allowed: Vec<String>,
@@ -58,7 +58,7 @@ impl Hosts {
     }
 
     /// What is wrong with the names that the request gives, if anything: the authority of its URI, and every `Host`
-    /// and `Origin`, must be let in. It must name a host somehow; a browser always does, so whoever does not (HTTP/1.0)
+    /// and `Origin`, must be let in. It must name a host somehow; a browser always does, so a client that does not (HTTP/1.0)
     /// is no danger, but none that a client of today needs either.
     pub fn refuse(&self, request: &Request) -> Option<&'static str> {
         let headers = request.headers();

@@ -137,13 +137,7 @@ pub fn bare(key: &str, name: String) -> Result<Entry, String> {
         // What is left of a named line: the hash is no secret, and would open everything.
         return Err("a hash needs a name before it and scopes after it".to_owned());
     }
-    Ok(Entry {
-        name,
-        digest: digest(key.as_bytes()),
-        scopes: Scopes::admin(),
-        rate: None,
-        quotas: Quotas::default(),
-    })
+    Ok(Entry::new(name, digest(key.as_bytes()), Scopes::admin()))
 }
 
 fn named(line: &str) -> Result<Entry, String> {
@@ -157,10 +151,8 @@ fn named(line: &str) -> Result<Entry, String> {
     hex::decode_to_slice(hash, &mut digest).map_err(|_| {
         format!("{HASH} is followed by {} characters, not by 64 hexadecimal digits", hash.len())
     })?;
-    let (scopes, quotas) = (Scopes::default(), Quotas::default());
-    let mut entry = Entry { name: name.to_owned(), digest, scopes, rate: None, quotas };
-    (3..).zip(words).try_for_each(|(at, word)| entry.allow(word, &format!("word {at}")))?;
-    entry.require_scope()?;
+    let mut entry = Entry::new(name.to_owned(), digest, Scopes::default());
+    entry.allow_all((3..).zip(words).map(|(at, word)| (word, format!("word {at}"))))?;
     Ok(entry)
 }
 
@@ -176,6 +168,23 @@ fn check_name(name: &str) -> Result<(), String> {
 }
 
 impl Entry {
+    /// One without limits.
+    pub fn new(name: String, digest: Digest, scopes: Scopes) -> Self {
+        Self { name, digest, scopes, rate: None, quotas: Quotas::default() }
+    }
+
+    /// Adds the words behind the hash, each with its place. Errors: what is wrong with them, or that no scope is among them.
+    fn allow_all<'w>(
+        &mut self,
+        mut words: impl Iterator<Item = (&'w str, String)>,
+    ) -> Result<(), String> {
+        words.try_for_each(|(word, place)| self.allow(word, &place))?;
+        if self.scopes.are_none() {
+            return Err("it allows nothing: add verb:pattern, such as read:*, or admin".to_owned());
+        }
+        Ok(())
+    }
+
     /// Adds a word behind the hash.
     fn allow(&mut self, word: &str, place: &str) -> Result<(), String> {
         if let Some(added) = self.quotas.add(word) {
@@ -186,13 +195,6 @@ impl Entry {
             None => Ok(()),
             Some(_) => Err("it has more than one rate".to_owned()),
         }
-    }
-
-    fn require_scope(&self) -> Result<(), String> {
-        if self.scopes.are_none() {
-            return Err("it allows nothing: add verb:pattern, such as read:*, or admin".to_owned());
-        }
-        Ok(())
     }
 
     /// The line that says it.
@@ -213,15 +215,9 @@ pub fn new_key(name: &str, words: &[String]) -> Result<(String, String), String>
     getrandom::fill(&mut random)
         .map_err(|error| format!("cannot get random numbers from the system: {error}"))?;
     let key = format!("dq_{}", URL_SAFE_NO_PAD.encode(random));
-    let mut entry = Entry {
-        name: name.to_owned(),
-        digest: digest(key.as_bytes()),
-        scopes: Scopes::default(),
-        rate: None,
-        quotas: Quotas::default(),
-    };
-    (1..).zip(words).try_for_each(|(at, word)| entry.allow(word, &format!("scope {at}")))?;
-    entry.require_scope()?;
+    let mut entry = Entry::new(name.to_owned(), digest(key.as_bytes()), Scopes::default());
+    let words = (1..).zip(words).map(|(at, word)| (word.as_str(), format!("scope {at}")));
+    entry.allow_all(words)?;
     Ok((key, entry.line()))
 }
 

@@ -5,13 +5,13 @@
 use super::{
     AccessError,
     key_file::{Digest, Entry, KeyFile, SHORT, bare},
-    quota::{Quota, Quotas},
+    quota::Quota,
     room::Room,
     scopes::Scopes,
 };
 use crate::sqs;
 use axum::http::{HeaderMap, header};
-use dueq_base::files::{Content, Look};
+use dueq_base::files::Content;
 use dueq_model::Secret;
 use dueq_store::Maker;
 use ring::digest::SHA256;
@@ -43,7 +43,7 @@ pub struct Key {
     pub maker: Option<Maker>,
     /// What it may store, if that is limited.
     pub room: Option<Arc<Room>>,
-    /// Told when it is not let in any more, or may do something else.
+    /// Cancelled once the key is not let in any more, or its scopes change.
     pub revoked: CancellationToken,
 }
 
@@ -59,9 +59,7 @@ impl Key {
 
     /// Who needs none, where there are none.
     pub fn anonymous() -> Arc<Self> {
-        let (name, scopes) = ("anonymous".to_owned(), Scopes::admin());
-        let (digest, quotas) = (Digest::default(), Quotas::default());
-        Self::new(Entry { name, digest, scopes, rate: None, quotas })
+        Self::new(Entry::new("anonymous".to_owned(), Digest::default(), Scopes::admin()))
     }
 }
 
@@ -73,8 +71,8 @@ pub struct Keys {
     given: Vec<Arc<Key>>,
     /// Where the others come from.
     pub file: Option<PathBuf>,
-    /// That file and its text as they were at the start. `None`: it can be read only once.
-    pub seen: Option<(Look, Digest)>,
+    /// That file can be read more than once.
+    pub is_regular: bool,
     /// The file has become one that cannot be used.
     pub is_behind: AtomicBool,
     short: usize,
@@ -143,7 +141,7 @@ impl Keys {
             known: RwLock::default(),
             given,
             file: file.map(Path::to_owned),
-            seen: None,
+            is_regular: false,
             is_behind: AtomicBool::new(false),
             short,
             bare: 0,
@@ -156,7 +154,7 @@ impl Keys {
                 return Err(AccessError::NoKey(path.to_owned()));
             }
             content.warn_if_public(path);
-            keys.seen = content.look.map(|look| (look, digest(&content.bytes)));
+            keys.is_regular = content.is_regular;
         }
         (keys.short, keys.bare) = (short + read.short, read.bare);
         Ok(keys.take(read).then_some(keys))
@@ -169,7 +167,7 @@ impl Keys {
             .map_err(|lines| AccessError::Lines { path: path.to_owned(), lines })
     }
 
-    /// Lets these keys in beside those of the flag, and no others. Returns whether that changes anything. Keys that stay as
+    /// Lets these keys in besides those of the flag, and no others. Returns whether that changes anything. Keys that stay as
     /// they are notice nothing.
     pub fn take(&self, file: KeyFile) -> bool {
         let old = self.known.read().unwrap_or_else(PoisonError::into_inner).clone();

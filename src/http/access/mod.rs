@@ -1,10 +1,10 @@
-//! Who may use the queue. With API keys: whoever has one. Without: programs on this machine, which is not the same as
+//! Who may use the queue. With API keys: their owners. Without: programs on this machine, which is not the same as
 //! whatever reaches the port from this machine. A web page may send requests to 127.0.0.1 through its reader's browser,
 //! under its own name (the `Origin`), or under one that it had its DNS point here (the `Host`; DNS rebinding); so both
 //! must be names that no stranger can have.
 //!
 //! `key_file` reads the keys, `reload` reads them again, and `scopes` says what each may do; `rules` says what each
-//! operation needs, and `caller` compares. `guesses` slows down whoever tries keys, `quota` and `room` who publishes too much, and
+//! operation needs, and `caller` compares. `guesses` slows down clients that try keys, `quota` and `room` those that publish too much, and
 //! `audit` keeps who changed what. `session` lets dueq's own pages use a key that they do not keep.
 
 mod audit;
@@ -27,7 +27,6 @@ mod session;
 
 pub(crate) use audit::Entry;
 pub use caller::Caller;
-pub(crate) use guesses::network;
 pub use key_file::{WrongLines, new_key};
 pub(crate) use keys::Key;
 pub use rules::Need;
@@ -61,7 +60,7 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-/// Why the service does not start with the access that it was told; each is one line, and none shows a key.
+/// Why the service does not start with the configured access; each is one line, and none shows a key.
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {
     /// A key of the flag, counted from 1, that cannot be one.
@@ -117,7 +116,7 @@ pub struct Access {
 enum AccessPolicy {
     /// One of these keys is wanted.
     Keys(Arc<Keys>),
-    /// There are no keys: host and origin must be of this machine, or allowed. Whoever comes in is this one.
+    /// There are no keys: host and origin must be of this machine, or allowed. All clients are this one.
     Hosts(Hosts, Arc<Key>),
 }
 
@@ -182,7 +181,7 @@ impl Access {
             .then(|| "the API key file cannot be used: the previous keys remain active".to_owned())
     }
 
-    /// Keeps the keys as their file says, if there is one, and opens the audit log anew on SIGHUP; to be run while dueq
+    /// Keeps the keys as their file says, if there is one, and opens the audit log again on SIGHUP; to be run while dueq
     /// serves.
     pub fn follow_files(&self) -> impl Fn() -> BoxFuture<'static, ()> + Send + 'static {
         let followed = match &self.policy {
@@ -281,7 +280,7 @@ impl Access {
         matches!(self.policy, AccessPolicy::Keys(_)).then(|| self.place.set_cookie("")).flatten()
     }
 
-    /// Why whoever has no key is not let in. Of an address that guesses, wrong keys are not even said to be wrong.
+    /// Refuses a client without a key. An address that guesses is not even informed whether a key is wrong.
     fn turn_away(&self, metrics: &Metrics, reason: NoKey, from: IpAddr) -> Problem {
         metrics.count_auth_failure(reason.word());
         if reason.is_guess() && self.guesses.are_too_many(from) {

@@ -1,154 +1,62 @@
-//! The key file while dueq serves: it is looked at every second, and read again when it has changed and on SIGHUP. What is
-//! wrong with it is said once, and the keys stay as they were. What may be half written counts if it is the same a second
-//! later. Everything happens on a thread that serves no requests.
+//! The key file while dueq serves: it is read again when it has changed and on SIGHUP. A file that cannot be used leaves the
+//! keys as they were. A file that may be half written counts once it has stayed the same for longer than a second.
 
-use super::{
-    key_file::Digest,
-    keys::{Keys, digest},
-};
-use dueq_base::{
-    files::{Content, FileError, Look},
-    reload::tick,
-};
+use super::{AccessError, key_file::KeyFile, keys::Keys};
+use dueq_base::{files::Content, reload::Watched};
 use std::{
-    fmt::Display,
     future::pending,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
-    time::{Duration, Instant, SystemTime},
+    time::Instant,
 };
-
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// A file counts as written once it has stayed the same for this long; it is looked at so often at most.
-const SETTLE_TIME: Duration = Duration::from_millis(50);
-const SETTLE_TRIES: usize = 10;
-/// For so long a file may be half written before that is said.
-const MAX_DOUBT: Duration = Duration::from_secs(5);
-/// A file that has changed this recently may change again within one tick of its file system's clock.
-const YOUNG: Duration = Duration::from_secs(2);
-
-/// A key file, as it was seen last.
-struct Follower {
-    path: PathBuf,
-    /// `None`: it could not be read, and is tried at every look.
-    seen: Option<Look>,
-    /// What was read may not be all that the last look stands for.
-    is_young: bool,
-    /// The text that is in force.
-    taken: Digest,
-    /// A text that may be half written, and when it was read.
-    doubted: Option<(Digest, Instant)>,
-    /// Since when there was none but such texts.
-    doubtful: Option<Instant>,
-    /// What was said to be wrong.
-    said: Option<String>,
-}
 
 /// Keeps the keys as their file says, if it can be read more than once. Does not end.
 pub(super) async fn follow(keys: Arc<Keys>, path: PathBuf) {
-    let Some((seen, taken)) = keys.seen else {
+    if !keys.is_regular {
         tracing::info!("{} is not a regular file: it is not read again", path.display());
         return pending().await;
-    };
-    let (seen, is_young) = (Some(seen), true);
-    let mut follower =
-        Follower { path, seen, is_young, taken, doubted: None, doubtful: None, said: None };
-    tick(LOOK_INTERVAL, move |is_asked| follower.step(&keys, is_asked)).await;
-}
-
-impl Follower {
-    fn step(&mut self, keys: &Keys, is_asked: bool) {
-        self.look(keys, is_asked);
-        keys.is_behind.store(self.said.is_some(), Ordering::Relaxed);
     }
-
-    fn look(&mut self, keys: &Keys, is_asked: bool) {
-        let look = Look::at(&self.path);
-        let is_known = look.is_some() && look == self.seen;
-        if is_known && !is_asked && !self.is_young && self.doubted.is_none() {
-            return;
-        }
-        let begun = Instant::now();
-        let content = match self.read_settled() {
-            Ok(content) => content,
-            Err(error) => {
-                (self.seen, self.doubted) = (None, None);
-                return self.say(&error, is_asked);
-            }
-        };
-        (self.seen, self.is_young) = (content.look, content.look.is_some_and(is_young));
-        let text = digest(&content.bytes);
-        let parsed = keys.parse(&self.path, &content.bytes);
-        // A file may be seen when it was cut off to be written anew, and a line while it is written.
-        let is_empty = parsed.as_ref().is_ok_and(|file| file.entries.is_empty());
-        let is_doubtful = is_empty || !content.bytes.ends_with(b"\n");
-        if is_doubtful && text != self.taken && !self.is_seen_again(text) {
-            if is_asked || self.doubtful.get_or_insert_with(Instant::now).elapsed() > MAX_DOUBT {
-                let reason = format!("{} is still being written", self.path.display());
-                self.say(&reason, is_asked);
-            }
-            return;
-        }
-        (self.doubted, self.doubtful) = (None, None);
-        let file = match parsed {
-            Ok(file) => file,
-            Err(error) => return self.say(&error, is_asked),
-        };
-        (self.said, self.taken) = (None, text);
+    let watched = Watched::new("the API keys", vec![path.clone()]);
+    let (reader, file) = (keys.clone(), path.clone());
+    let read = move |is_settled| {
+        let found = read(&reader, &file, is_settled);
+        reader.is_behind.store(found.is_err(), Ordering::Relaxed);
+        found
+    };
+    let take = move |(file, begun): (KeyFile, Instant)| {
         let count = file.entries.len();
         if keys.take(file) {
-            let ms = begun.elapsed().saturating_sub(SETTLE_TIME).as_millis() as u64;
-            tracing::info!(count, ms, "the API keys in {} are in force", self.path.display());
-            if is_empty {
-                tracing::error!("no API key in {}: every request is refused", self.path.display());
-            }
-        } else if is_asked {
-            tracing::info!(count, "the API keys in {} have not changed", self.path.display());
-        }
-    }
-
-    /// Says what is wrong, once unless it is asked for.
-    fn say(&mut self, error: &dyn Display, is_asked: bool) {
-        let reason = error.to_string();
-        if is_asked || self.said.as_ref() != Some(&reason) {
-            tracing::error!(reason, "the API keys stay as they were");
-        }
-        self.said = Some(reason);
-    }
-
-    /// Was this text there a look ago, too?
-    fn is_seen_again(&mut self, text: Digest) -> bool {
-        match self.doubted {
-            Some((known, at)) if known == text => at.elapsed() >= LOOK_INTERVAL,
-            _ => {
-                self.doubted = Some((text, Instant::now()));
-                false
+            let ms = begun.elapsed().as_millis() as u64;
+            tracing::info!(count, ms, "the API keys in {} are in force", path.display());
+            if count == 0 {
+                tracing::error!("no API key in {}: every request is refused", path.display());
             }
         }
-    }
-
-    /// Reads the file once nobody writes it any more, as far as can be told.
-    fn read_settled(&self) -> Result<Content, FileError> {
-        let mut content = Content::read_again(&self.path)?;
-        for _ in 0..SETTLE_TRIES {
-            std::thread::sleep(SETTLE_TIME);
-            if Look::at(&self.path) == content.look {
-                break;
-            }
-            content = Content::read_again(&self.path)?;
-        }
-        Ok(content)
-    }
+    };
+    watched.follow_settled(read, take).await;
 }
 
-fn is_young(look: Look) -> bool {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    now.as_secs().saturating_sub(look.changed_at()) < YOUNG.as_secs()
+/// What the file says, and when it was read; `None` if it may be half written: a file may be seen when it was cut off to be
+/// written again, and a line while it is written.
+fn read(
+    keys: &Keys,
+    path: &Path,
+    is_settled: bool,
+) -> Result<Option<(KeyFile, Instant)>, AccessError> {
+    let begun = Instant::now();
+    let content = Content::read_again(path).map_err(AccessError::File)?;
+    let parsed = keys.parse(path, &content.bytes);
+    let is_empty = parsed.as_ref().is_ok_and(|file| file.entries.is_empty());
+    if !is_settled && (is_empty || !content.bytes.ends_with(b"\n")) {
+        return Ok(None);
+    }
+    parsed.map(|file| Some((file, begun)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::keys::digest;
     use std::fs;
 
     const HASH: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
@@ -160,50 +68,23 @@ mod tests {
         let whole = format!("first sha256:{HASH} read:*\n");
         fs::write(&path, &whole).unwrap();
         let keys = Keys::read(&[], Some(&path)).unwrap().unwrap();
-        let (seen, taken) = keys.seen.unwrap();
-        let mut follower = Follower {
-            path: path.clone(),
-            seen: Some(seen),
-            is_young: true,
-            taken,
-            doubted: None,
-            doubtful: None,
-            said: None,
-        };
-        let has = |key: &str| keys.find(&digest(key.as_bytes())).is_some();
-        // What is left of a line with this name looks like a key that may do everything.
         let torn = "the-billing-of-orders";
-        fs::write(&path, format!("{whole}{torn}")).unwrap();
-        for is_asked in [false, true] {
-            follower.step(&keys, is_asked);
-            assert!(!has(torn) && follower.doubted.is_some());
-        }
-        fs::write(&path, format!("{whole}{torn} sha256:{} read:*\n", HASH.replace('0', "1")))
-            .unwrap();
-        follower.step(&keys, false);
-        assert!(!has(torn) && follower.doubted.is_none());
-        // Without its break it never is one; beside keys without names it is, with time.
-        for (text, is_key) in [(format!("{whole}{torn}"), false), (torn.to_owned(), true)] {
+        let found = |text: &str, is_settled| {
             fs::write(&path, text).unwrap();
-            follower.step(&keys, false);
-            assert!(!has(torn));
-            let (_, at) = follower.doubted.as_mut().unwrap();
-            *at -= LOOK_INTERVAL;
-            follower.step(&keys, false);
-            assert_eq!((has(torn), follower.said.is_some()), (is_key, !is_key));
-            assert_eq!(keys.is_behind.load(Ordering::Relaxed), !is_key);
-        }
-        // Whoever writes on and on is told of in the end.
-        for (number, is_said) in [(0, false), (1, true), (2, true)] {
-            fs::write(&path, format!("{torn}\n# {number}")).unwrap();
-            follower.step(&keys, false);
-            assert_eq!(follower.said.is_some(), is_said, "{number}");
-            let since = follower.doubtful.as_mut().unwrap();
-            *since -= MAX_DOUBT;
-        }
-        assert!(follower.said.as_ref().unwrap().contains("is still being written"));
+            let found = read(&keys, &path, is_settled).map_err(|error| error.to_string())?;
+            let has =
+                |file: KeyFile| file.entries.iter().any(|it| it.digest == digest(torn.as_bytes()));
+            Ok::<_, String>(found.map(|(file, _)| has(file)))
+        };
+        // What is left of a line with this name looks like a key that may do everything.
+        assert_eq!(found(&format!("{whole}{torn}"), false), Ok(None));
+        let named = format!("{whole}{torn} sha256:{} read:*\n", HASH.replace('0', "1"));
+        assert_eq!(found(&named, false), Ok(Some(false)));
+        // Without its break it never is one; beside keys without names it is, with time.
+        assert!(found(&format!("{whole}{torn}"), true).is_err());
+        assert_eq!((found(torn, false), found(torn, true)), (Ok(None), Ok(Some(true))));
+        assert_eq!((found("", false), found("", true)), (Ok(None), Ok(Some(false))));
         fs::remove_file(&path).unwrap();
-        follower.step(&keys, false);
-        assert!(has(torn) && follower.seen.is_none() && follower.said.is_some());
+        assert!(read(&keys, &path, false).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! How much a key may store: what the topics that it may publish to hold together, whoever published it. The topics are counted
+//! How much a key may store: what the topics that it may publish to hold together, by any publisher. The topics are counted
 //! in Redis, once a second while the key publishes; between two counts an instance adds what it publishes for the key. Several
 //! instances share what a count leaves, so that together they store no more than that, however old their counts are. A publish
 //! waits for a count only where its instance's share does not do, and a count that fails leaves the last one in force.

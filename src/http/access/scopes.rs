@@ -134,7 +134,7 @@ impl Scopes {
         ranges.dedup();
         let mut kept: Vec<(String, bool)> = Vec::new();
         for (text, is_whole) in ranges {
-            // Sorted so, what has it stands right before it.
+            // In this order, a range that has it comes right before it.
             let is_had =
                 kept.last().is_some_and(|(last, whole)| !whole && text.starts_with(last.as_str()));
             if !is_had {

@@ -23,7 +23,7 @@ pub struct Place {
     pub is_https: bool,
     /// Empty, or `/` and a path without a slash at its end.
     base: String,
-    /// What browsers call this server where a proxy stands between; empty where none does.
+    /// What browsers call this server behind a proxy; empty without one.
     origin: String,
 }
 

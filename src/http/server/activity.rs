@@ -1,6 +1,6 @@
 //! What a connection is doing, as far as it matters for who is closed first when there is no room.
 
-use crate::access::network;
+use dueq_model::network;
 use std::{
     net::IpAddr,
     sync::{

@@ -207,7 +207,7 @@ impl<M> Slots<M> {
         for (key, host) in self.hosts.iter_mut().filter(|(_, host)| host.in_flight > 0) {
             // A host may take twice as long as for its last answer before it counts as hanging.
             let hangs = host.progress_at + SLOW_CALL.max(2 * host.last_answer_time) < now;
-            let address = host.state.address.or_else(|| address_of(key).map(usage::network));
+            let address = host.state.address.or_else(|| address_of(key).map(dueq_model::network));
             let HostState { silent, failed, .. } = host.state;
             let state = HostState { silent: silent || hangs, failed: failed || hangs, address };
             if state != host.state {
@@ -217,7 +217,7 @@ impl<M> Slots<M> {
     }
 
     /// Returns how many parked messages of this host to fetch back, because they can be called soon. If there are any, the
-    /// times of messages that are parked from now on start anew.
+    /// times of messages that are parked from now on start over.
     pub fn host_capacity(&mut self, host: &str, now: Instant, limits: Limits) -> usize {
         let free = limits.in_flight.saturating_sub(self.usage.in_flight).min(limits.per_host);
         if self.paused.contains_key(host) {

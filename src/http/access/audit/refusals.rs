@@ -1,9 +1,8 @@
 //! Being refused costs nothing, and the records of it could fill the disk. So of each peer without a key, the first refusal
 //! since the writer came by (once a second) is a record, of each key the first few, and the others are summed up in one.
 
-use super::super::guesses::network;
 use axum::http::StatusCode;
-use dueq_model::Instant;
+use dueq_model::{Instant, network};
 use serde::Serialize;
 use std::{
     collections::HashMap,
@@ -11,7 +10,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// Peers that are told apart. Those beyond share a sum without a peer.
+/// Peers that have sums of their own. Others share a sum without a peer.
 const MAX_PEERS: usize = 64;
 /// Records of a key's own.
 const MAX_OF_KEY: u32 = 16;
@@ -20,7 +19,7 @@ const MAX_OF_KEY: u32 = 16;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Who {
-    /// Somebody without a key, at this address.
+    /// A client without a key, at this address.
     Peer(IpAddr),
     /// The owner of the key with this name.
     Key(String),

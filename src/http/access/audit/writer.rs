@@ -25,13 +25,13 @@ const SUM_INTERVAL: time::Duration = time::Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub struct Shared {
     pub refusals: Refusals,
-    /// The file is to be opened anew.
+    /// The file is to be opened again.
     pub reopens: AtomicBool,
     /// The thread is to write what is queued, and to end.
     pub ends: AtomicBool,
     lost: Counter,
-    /// Lost records that the log has not told of.
-    untold: AtomicU64,
+    /// Lost records that the log does not mention yet.
+    unreported: AtomicU64,
 }
 
 impl Shared {
@@ -43,7 +43,7 @@ impl Shared {
     /// Counts a lost record.
     pub fn lose(&self) {
         self.lost.inc();
-        self.untold.fetch_add(1, Relaxed);
+        self.unreported.fetch_add(1, Relaxed);
     }
 }
 
@@ -112,14 +112,14 @@ impl Writer {
 
     /// Returns whether the log knows of all that was lost.
     fn tell_lost(&mut self) -> bool {
-        let lost = self.shared.untold.swap(0, Relaxed);
+        let lost = self.shared.unreported.swap(0, Relaxed);
         if lost == 0 {
             return true;
         }
         let line = serde_json::to_string(&Lost { at: now(), lost }).unwrap_or_default();
         let is_told = self.write(&line);
         if !is_told {
-            self.shared.untold.fetch_add(lost, Relaxed);
+            self.shared.unreported.fetch_add(lost, Relaxed);
         }
         is_told
     }

@@ -1,10 +1,8 @@
 //! Counts the slots in use: in all, by hosts that do not answer, and by address.
 
 use super::Limits;
-use std::{
-    collections::HashMap,
-    net::{IpAddr, Ipv6Addr},
-};
+use dueq_model::network;
+use std::{collections::HashMap, net::IpAddr};
 
 /// What is known of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,12 +87,4 @@ impl Usage {
 pub(super) fn ip_of(host: &str) -> Option<IpAddr> {
     let (host, _port) = host.rsplit_once(':')?;
     host.trim_matches(['[', ']']).parse().ok().map(network)
-}
-
-/// Returns the address that slots are counted by: that of the /64 network for IPv6, which mostly has one owner.
-pub(super) fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(ip) => Ipv6Addr::from(u128::from(ip) >> 64 << 64).into(),
-        v4 => v4,
-    }
 }
