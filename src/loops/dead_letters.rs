@@ -1,4 +1,5 @@
-//! Tells of deaths elsewhere: what dies in a topic with a `dead_topic` is published there too, at least once, or moves there.
+//! Publishes dead letters: a message that dies in a topic with a `dead_topic` is published there too, at least once, or moves
+//! there.
 
 use dueq_model::{Body, Content, DeadForm, Millis, Origin, error::Error};
 use dueq_store::{
@@ -7,14 +8,14 @@ use dueq_store::{
 use std::collections::BTreeMap;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-/// Writes the payload that tells of a death. Errors: where the message cannot be shown.
+/// Writes the payload of a dead letter. Errors: the message cannot be shown.
 pub type WriteDeadLetter = fn(&Topic, &MessageSnapshot, Millis) -> Result<Vec<u8>, Error>;
 
 /// Calls in a row for one partition; what is left then is its sweep's.
 const CALLS: usize = 16;
 
-/// Tells of deaths that this instance saw, as they come. What it cannot tell of, or nobody saw, a sweep does.
-pub(super) async fn tell_at_once(
+/// Publishes deaths that this instance saw, as they come. A sweep publishes the others.
+pub(super) async fn publish_at_once(
     store: &Store,
     mut seen: UnboundedReceiver<PartitionName>,
     write: WriteDeadLetter,
@@ -25,7 +26,7 @@ pub(super) async fn tell_at_once(
         names.dedup();
         for name in names.drain(..) {
             for _ in 0..CALLS {
-                if !matches!(tell_of_deaths(store, &name, write, false).await, Ok(true)) {
+                if !matches!(publish_deaths(store, &name, write, false).await, Ok(true)) {
                     break;
                 }
             }
@@ -33,11 +34,11 @@ pub(super) async fn tell_at_once(
     }
 }
 
-/// Tells of some deaths in a partition. Returns whether there were any. `alone`: no other sweep of the partition is under way, so
+/// Publishes some deaths of a partition. Returns whether there were any. `alone`: no other sweep of the partition is under way, so
 /// what is claimed was left behind.
 ///
-/// Errors: `TopicNotFound`, `TopicsExhausted`, `UpgradePending`, `RedisUnavailable`, `OutcomeUnknown`; then they are told of once more.
-pub(super) async fn tell_of_deaths(
+/// Errors: `TopicNotFound`, `TopicsExhausted`, `UpgradePending`, `RedisUnavailable`, `OutcomeUnknown`; then they are published once more.
+pub(super) async fn publish_deaths(
     store: &Store,
     name: &PartitionName,
     write: WriteDeadLetter,
@@ -49,7 +50,7 @@ pub(super) async fn tell_of_deaths(
         return Ok(false);
     }
     let (mut deaths, kept): (Vec<_>, Vec<_>) =
-        deaths.into_iter().partition(|death| is_told(&topic, death));
+        deaths.into_iter().partition(|death| is_published(&topic, death));
     let mut ends: Vec<_> =
         kept.into_iter().map(|death| (death.id, death.mark, DeathEnd::Kept)).collect();
     if topic.settings.dead_form == DeadForm::Raw {
@@ -82,15 +83,15 @@ pub(super) async fn tell_of_deaths(
     failed.map_or(Ok(true), Err)
 }
 
-/// Is this death told of elsewhere? Not one of a message that cannot be read, nor of one that came from another's death: so nothing
-/// goes round in a circle of dead topics.
-fn is_told(topic: &Topic, death: &Death) -> bool {
+/// Is this death published elsewhere? Not that of a message that cannot be read, nor that of a dead letter: so nothing goes
+/// round in a circle of dead topics.
+fn is_published(topic: &Topic, death: &Death) -> bool {
     let body = death.message.as_ref().and_then(|message| message.body.as_ref());
     topic.settings.dead_topic.is_some()
         && body.is_some_and(|body| !body.dead_letter && body.origin.is_none())
 }
 
-/// What the dead topic gets of a death; nothing of one that cannot be told of.
+/// What the dead topic gets of a death; `None` for one that cannot be published.
 fn letter(topic: &Topic, death: Death, write: WriteDeadLetter) -> Option<DeadLetter> {
     let Death { id, died_at, message, .. } = death;
     let message = message?;

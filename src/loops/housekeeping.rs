@@ -1,7 +1,7 @@
 //! Housekeeping: ends leases, TTLs and retention on topics that nobody consumes. All instances share the work through
 //! one sorted set of moments (see `store::sweeps`), so idle topics cost nothing however many instances run.
 
-use super::dead_letters::{WriteDeadLetter, tell_at_once, tell_of_deaths};
+use super::dead_letters::{WriteDeadLetter, publish_at_once, publish_deaths};
 use dueq_base::seeded;
 use dueq_model::{Millis, error::Error};
 use dueq_store::{Claim, PartitionName, Store};
@@ -22,14 +22,14 @@ const MIN_PAUSE: Duration = Duration::from_millis(5);
 /// While Redis is away.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Runs until the future is dropped. `write`: how a death is told of.
+/// Runs until the future is dropped. `write`: writes the payload of a dead letter.
 pub async fn run_housekeeping(store: Store, write: WriteDeadLetter) -> Infallible {
     let (seen, deaths) = unbounded_channel();
     let (never, ..) = tokio::join!(
         pass_on(&store, &seen),
         sweep(&store, write),
         walk(&store),
-        tell_at_once(&store, deaths, write)
+        publish_at_once(&store, deaths, write)
     );
     never
 }
@@ -73,11 +73,11 @@ async fn sweep_one(store: &Store, claim: &Claim, write: WriteDeadLetter) {
     let swept = async {
         let mut swept = store.sweep(&claim.name).await?;
         if let Some(swept) = swept.as_mut().filter(|swept| swept.deaths) {
-            let told = tell_of_deaths(store, &claim.name, write, true).await;
-            // What was told of may leave now, and more may be left to tell of; what was not is tried again a little later.
-            (swept.more, swept.next_at) = (told.is_ok(), Some(store.now()));
-            if let Err(error @ (Error::TopicsExhausted | Error::Internal)) = told {
-                tracing::warn!(partition = %claim.name, %error, "deaths could not be told of yet");
+            let published = publish_deaths(store, &claim.name, write, true).await;
+            // Published deaths may leave now, and more may be left to publish; others are tried again a little later.
+            (swept.more, swept.next_at) = (published.is_ok(), Some(store.now()));
+            if let Err(error @ (Error::TopicsExhausted | Error::Internal)) = published {
+                tracing::warn!(partition = %claim.name, %error, "dead letters could not be published yet");
             }
         }
         store.finish_sweep(claim, swept).await

@@ -154,7 +154,7 @@ fn to_http(request: &CallRequest) -> Result<Request<Full<Bytes>>, String> {
     Ok(built)
 }
 
-/// What must not be told of an answer: the values of secret headers, which a receiver may say back, also without the
+/// What must not be shown of an answer: the values of secret headers, which a receiver may say back, also without the
 /// scheme before them. Shorter ones than [`LEAST_SECRET`] would blank out anything.
 fn secrets_of(headers: &HeaderMap) -> Vec<&[u8]> {
     let values = headers.values().filter(|value| value.is_sensitive());
@@ -166,23 +166,23 @@ fn secrets_of(headers: &HeaderMap) -> Vec<&[u8]> {
     parts.flatten().filter(|part| part.len() >= LEAST_SECRET).collect()
 }
 
-/// What may be told of the first [`KEPT_BYTES`] of an answer: `***` in place of each secret that begins there. Those that
+/// What may be shown of the first [`KEPT_BYTES`] of an answer: `***` in place of each secret that begins there. Those that
 /// overlap are hidden both.
 fn without(secrets: &[&[u8]], answer: &[u8]) -> Vec<u8> {
-    let (mut told, mut hidden) = (Vec::with_capacity(KEPT_BYTES), 0);
+    let (mut shown, mut hidden) = (Vec::with_capacity(KEPT_BYTES), 0);
     for (at, byte) in answer.iter().enumerate().take(KEPT_BYTES) {
         let said = |secret: &&&[u8]| answer[at..].starts_with(secret);
         if let Some(longest) = secrets.iter().filter(said).map(|secret| secret.len()).max() {
             if at >= hidden {
-                told.extend_from_slice(MASK.as_bytes());
+                shown.extend_from_slice(MASK.as_bytes());
             }
             hidden = hidden.max(at + longest);
         }
         if at >= hidden {
-            told.push(*byte);
+            shown.push(*byte);
         }
     }
-    told
+    shown
 }
 
 /// Reads an answer up to the cap, the end of the time, or until it is broken off; the beginning of it as text, without
@@ -216,8 +216,8 @@ async fn read(
     let plain = |c: char| {
         if c.is_control() && !c.is_whitespace() { char::REPLACEMENT_CHARACTER } else { c }
     };
-    let told = without(secrets, &kept);
-    let mut text: String = String::from_utf8_lossy(&told).chars().map(plain).collect();
+    let shown = without(secrets, &kept);
+    let mut text: String = String::from_utf8_lossy(&shown).chars().map(plain).collect();
     if read > KEPT_BYTES || text.len() > KEPT_BYTES {
         // A character that was cut through is left out.
         let fits = |at: &usize| text.is_char_boundary(*at);

@@ -1,4 +1,4 @@
-//! What a topic's sender shares with its calls: where messages are sent, and the channels that report free slots.
+//! What a topic's sender shares with its calls: where messages are sent, and the channel that they report by.
 
 use super::{parked::Parked, request::CallRequest, slots::HostKey};
 use dueq_base::metrics::CallMetrics;
@@ -12,14 +12,18 @@ use std::{
 };
 use tokio::sync::mpsc;
 
-/// Reports the end of a call, which frees its slot.
-pub(super) struct CallEnded {
-    /// The host that it was for.
-    pub host: HostKey,
-    /// How long the call took, or `None` if it was not made.
-    pub took: Option<Duration>,
-    /// Whether there was an answer.
-    pub answered: bool,
+/// What calls report to their topic's sender.
+pub(super) enum Report {
+    /// A call to this host has ended, which frees its slot.
+    Ended {
+        host: HostKey,
+        /// How long the call took, or `None` if it was not made.
+        took: Option<Duration>,
+        /// Whether there was an answer.
+        answered: bool,
+    },
+    /// A message for this host is parked.
+    Parked(HostKey, Parked),
 }
 
 /// What the calls of a topic need.
@@ -30,8 +34,7 @@ pub(super) struct DispatchContext {
     pub revision: i64,
     pub push: Push,
     pub metrics: Arc<CallMetrics>,
-    pub ended: mpsc::UnboundedSender<CallEnded>,
-    pub parked: mpsc::UnboundedSender<(HostKey, Parked)>,
+    pub reports: mpsc::UnboundedSender<Report>,
     /// Whether the warning about unsigned calls was logged.
     pub warned_unsigned: Arc<AtomicBool>,
 }
@@ -78,6 +81,6 @@ impl Drop for InFlight {
         let host = std::mem::take(&mut self.host);
         let took = self.began.map(|began| began.elapsed());
         // The sender of a topic that is no longer pushed has ended.
-        let _ = self.context.ended.send(CallEnded { host, took, answered: self.answered });
+        let _ = self.context.reports.send(Report::Ended { host, took, answered: self.answered });
     }
 }

@@ -1,5 +1,5 @@
 //! From a URL's host to a connection. A name is looked up here, every address that it has goes past the guard, and the
-//! very address that was checked is dialled: whoever answers the name server cannot put another one in between.
+//! very address that was checked is dialled: a name server cannot put another one in between.
 
 use super::wire::Wire;
 use dueq_model::AddressGuard;
@@ -31,7 +31,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const SECURE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Addresses of a name that are tried, at most.
 const MAX_ADDRESSES: usize = 8;
-/// Hosts of which it is known where they were dialled; whoever is under way has noted it by then.
+/// Hosts whose last address is kept. A call under way has used it by then.
 const MOST_DIALLED: usize = 16_384;
 /// For one name server to answer, where only one is given: two attempts fit in [`CONNECT_TIMEOUT`].
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -40,7 +40,7 @@ const MAX_TTL: Duration = Duration::from_secs(60);
 /// That a name does not exist is believed for so long at most: the next attempt asks again.
 const MAX_NEGATIVE_TTL: Duration = Duration::from_secs(5);
 
-/// Why there is no connection, as it is told to whoever may look at the message: of what lies behind dueq, such as the
+/// Why there is no connection, for those who may look at the message: of what lies behind dueq, such as the
 /// addresses of names, only the log tells more.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DialError {
@@ -79,7 +79,7 @@ struct Inner {
 impl Dialler {
     /// Names are looked up at `dns` alone, or as the system says.
     pub(super) fn new(guard: Arc<AddressGuard>, dns: Option<SocketAddr>) -> Self {
-        // A system without name servers can still call addresses, so this is told when a name is called.
+        // A system without name servers can still call addresses, so this is reported when a name is called.
         let resolver = resolver(dns).map_err(|error| error.to_string());
         Self(Arc::new(Inner { guard, resolver, dialled: Mutex::default() }))
     }
@@ -141,7 +141,7 @@ impl Inner {
             }
         };
         let mut allowed = Vec::new();
-        let (mut refused, mut untold) = (false, false);
+        let (mut refused, mut unknown) = (false, false);
         for ip in found {
             match self.guard.lets(ip) {
                 Ok(true) => allowed.push(SocketAddr::new(ip, port)),
@@ -150,14 +150,14 @@ impl Inner {
                     tracing::info!(host, %ip, "an address was refused");
                 }
                 Err(error) => {
-                    untold = true;
-                    tracing::warn!(host, %ip, %error, "whose address it is cannot be told");
+                    unknown = true;
+                    tracing::warn!(host, %ip, %error, "cannot find out whether an address belongs to this machine");
                 }
             }
         }
-        if untold && allowed.is_empty() {
+        if unknown && allowed.is_empty() {
             return Err(DialError::Connect(
-                "whether it may be called cannot be told now".to_owned(),
+                "cannot find out now whether it may be called".to_owned(),
             ));
         }
         if refused && allowed.is_empty() {

@@ -2,34 +2,29 @@
 //! meanwhile, and records the outcome.
 
 use super::{
-    Caller, Sending, Verdict,
-    context::{DispatchContext, InFlight},
+    Sending, Verdict,
+    context::{DispatchContext, InFlight, Report},
     outcome::CallOutcome,
     parked::Parked,
     request,
     slots::HostKey,
     trace::CallSpan,
 };
-use dueq_base::traces::Traces;
 use dueq_model::{
-    CallReport, Millis, SigningSecret, State, TopicName, derived, error::Error, format_instant,
-    is_shared,
+    CallReport, Millis, State, TopicName, derived, error::Error, format_instant, is_shared,
 };
 use dueq_store::{
     Ack, Call, CallCounts, CallEnd, Extend, Granted, InForce, Nack, NackKind, NackRequest, Settle,
-    Store,
 };
 use http::{HeaderName, HeaderValue};
 use std::{
     borrow::Cow,
     future::Future,
+    ops::Deref,
     sync::Arc,
     time::{Duration, Instant},
 };
-use tokio::{
-    sync::{mpsc, watch},
-    time::sleep,
-};
+use tokio::time::sleep;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// How long a sender's leases last (ms). If an instance is killed, others repeat its calls after this.
@@ -46,29 +41,23 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 /// Makes the calls of all topics and tracks those under way.
 #[derive(Clone)]
 pub(super) struct Dispatcher {
-    store: Store,
-    traces: Option<Traces>,
-    caller: Caller,
-    secrets: watch::Receiver<Arc<[SigningSecret]>>,
-    shared_signing: bool,
-    max_timeout: Duration,
+    sending: Sending,
     tracker: TaskTracker,
     /// Cancels the calls under way.
     cancel: CancellationToken,
 }
 
+impl Deref for Dispatcher {
+    type Target = Sending;
+
+    fn deref(&self) -> &Sending {
+        &self.sending
+    }
+}
+
 impl Dispatcher {
-    pub fn new(sending: &Sending) -> Self {
-        Self {
-            store: sending.store.clone(),
-            traces: sending.traces.clone(),
-            caller: sending.caller.clone(),
-            secrets: sending.secrets.clone(),
-            shared_signing: sending.shared_signing,
-            max_timeout: sending.longest,
-            tracker: TaskTracker::new(),
-            cancel: CancellationToken::new(),
-        }
+    pub fn new(sending: Sending) -> Self {
+        Self { sending, tracker: TaskTracker::new(), cancel: CancellationToken::new() }
     }
 
     /// Runs a task that must end before dueq does.
@@ -163,8 +152,8 @@ impl Dispatcher {
         self.spawn(async move {
             this.give_back(&granted, until).await;
             let parked = Parked { id: granted.id, until, due_at: granted.due_at };
-            let sent = context.parked.send((context.host(&granted.body), parked));
-            if let Err(mpsc::error::SendError((_, parked))) = sent {
+            let report = Report::Parked(context.host(&granted.body), parked);
+            if context.reports.send(report).is_err() {
                 this.fetch(&context.topic, &[parked]).await;
             }
         });
@@ -178,11 +167,11 @@ impl Dispatcher {
         }
     }
 
-    /// Waits until all tasks have ended. Calls that are under way after `drain` are cancelled. Their messages are nacked, or
-    /// given back if they were not sent.
-    pub async fn drain(&self, drain: Duration) {
+    /// Waits until all tasks have ended. Calls that are under way after the drain time are cancelled. Their messages are
+    /// nacked, or given back if they were not sent.
+    pub async fn drain(&self) {
         self.tracker.close();
-        if tokio::time::timeout(drain, self.tracker.wait()).await.is_err() {
+        if tokio::time::timeout(self.sending.drain, self.tracker.wait()).await.is_err() {
             self.cancel.cancel();
             self.tracker.wait().await;
         }
@@ -210,7 +199,7 @@ impl Dispatcher {
             request::build(&granted.id, topic, attempt, &granted.body, push, &secrets, started_at);
         let mut request = match request {
             Ok(mut request) => {
-                request.timeout = request.timeout.min(self.max_timeout);
+                request.timeout = request.timeout.min(self.longest);
                 // It tells the receiver how late the call is. It is ASCII.
                 if let Ok(due_at) = HeaderValue::try_from(format_instant(granted.due_at)) {
                     request.headers.insert(DUE_AT, due_at);

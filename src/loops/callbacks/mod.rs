@@ -3,7 +3,6 @@
 //!
 //! [`send_callbacks`] runs one sender per pushed topic. `sender` leases messages and begins their calls, `slots` limits the
 //! calls and decides which message is next, `dispatcher` handles one message from call to ack, `client` makes the call.
-//! `hosts` follows which hosts are paused, and reports how calls go.
 
 mod args;
 mod client;
@@ -13,10 +12,8 @@ mod dispatcher;
 #[cfg(test)]
 #[path = "../../../tests/fuzz/callbacks.rs"]
 mod fuzz;
-mod hosts;
 mod outcome;
 mod parked;
-mod places;
 mod request;
 mod sender;
 mod slots;
@@ -34,14 +31,17 @@ use dueq_longpoll::LongPolls;
 use dueq_model::{SigningSecret, TopicName};
 use dueq_store::Store;
 use sender::Sender;
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{collections::HashSet, convert::Infallible, sync::Arc, time::Duration};
 use tokio::{sync::watch, task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 
-/// How often to check for pushed topics whose notification was lost.
+/// How often to check for pushed topics and paused hosts whose notification was lost.
 const POLL_INTERVAL: Duration = Duration::from_secs(30);
 /// Pause after an error.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
+
+/// How often to report how calls to each host go.
+const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 
 /// What senders of callbacks need.
 #[derive(Clone)]
@@ -73,8 +73,8 @@ pub async fn send_callbacks(sending: Sending, stopping: CancellationToken) {
     let polls = sending.polls.clone();
     tokio::select! {
         () = send_all(sending, stopping) => {}
-        never = hosts::follow_paused_hosts(&store, &polls) => match never {},
-        never = hosts::report_hosts(&store) => match never {},
+        never = follow_paused_hosts(&store, &polls) => match never {},
+        never = report_hosts(&store) => match never {},
     }
     if let Err(error) = store.forget_hosts().await {
         tracing::debug!(%error, "the calls of this instance count for some seconds more");
@@ -82,24 +82,23 @@ pub async fn send_callbacks(sending: Sending, stopping: CancellationToken) {
 }
 
 async fn send_all(sending: Sending, stopping: CancellationToken) {
+    let dispatcher = Dispatcher::new(sending);
     // Nothing is called before it is known which hosts are paused.
-    let mut paused = sending.store.paused_hosts();
+    let mut paused = dispatcher.store.paused_hosts();
     tokio::select! {
         _ = paused.wait_for(Option::is_some) => {}
         () = stopping.cancelled() => return,
     }
-    let mut changes = sending.polls.pushed();
-    let dispatcher = Dispatcher::new(&sending);
+    let mut changes = dispatcher.polls.pushed();
     let mut senders: JoinSet<TopicName> = JoinSet::new();
     let mut served = HashSet::new();
     while !stopping.is_cancelled() {
         changes.mark_unchanged();
-        let pause = match sending.store.pushed_topics().await {
+        let pause = match dispatcher.store.pushed_topics().await {
             Ok(topics) => {
                 for topic in topics {
                     if served.insert(topic.clone()) {
-                        let sender =
-                            Sender::new(sending.clone(), dispatcher.clone(), topic.clone());
+                        let sender = Sender::new(dispatcher.clone(), topic.clone());
                         let stopping = stopping.clone();
                         senders.spawn(async move {
                             sender.run(stopping).await;
@@ -138,5 +137,30 @@ async fn send_all(sending: Sending, stopping: CancellationToken) {
         }
     }
     while senders.join_next().await.is_some() {}
-    dispatcher.drain(sending.drain).await;
+    dispatcher.drain().await;
+}
+
+/// Keeps the paused hosts known. Runs until the future is dropped.
+async fn follow_paused_hosts(store: &Store, polls: &LongPolls) -> Infallible {
+    let mut changes = polls.pushed();
+    loop {
+        changes.mark_unchanged();
+        let read = store.read_paused_hosts().await;
+        let is_notified = read.is_ok() && store.hears_wakes();
+        let pause = if is_notified { POLL_INTERVAL } else { RETRY_INTERVAL };
+        tokio::select! {
+            _ = changes.changed() => {}
+            () = sleep(pause) => {}
+        }
+    }
+}
+
+/// Reports again and again how calls go. Runs until the future is dropped.
+async fn report_hosts(store: &Store) -> Infallible {
+    loop {
+        if let Err(error) = store.report_hosts().await {
+            tracing::debug!(%error, "how calls to hosts go is written down the next time");
+        }
+        sleep(REPORT_INTERVAL).await;
+    }
 }

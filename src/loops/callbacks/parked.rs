@@ -34,7 +34,7 @@ pub(super) struct ParkedMessages {
     fetched_at: Option<Instant>,
 }
 
-/// Those of one host, in the order in which they were parked. A message that somebody made due meanwhile may be parked again:
+/// Those of one host, in the order in which they were parked. A message that was made due meanwhile may be parked again:
 /// its last place is the one that counts.
 #[derive(Default)]
 struct HostQueue {

@@ -3,17 +3,16 @@
 
 use super::{
     Sending,
-    context::{CallEnded, DispatchContext},
+    context::{DispatchContext, Report},
     dispatcher::{Dispatcher, LEASE_MS},
     parked::{Parked, ParkedMessages},
-    places::places,
     slots::{HostKey, Limits, Offered, Slots},
 };
 use dueq_base::metrics::CallMetrics;
 use dueq_model::{Push, TopicName, error::Error};
-use dueq_store::{Granted, Grants, LeaseOptions};
+use dueq_store::{Granted, Grants, LeaseOptions, Places};
 use futures_util::future::{BoxFuture, FutureExt as _};
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{cmp::Reverse, collections::HashMap, sync::Arc, time::Duration};
 use tokio::{
     sync::mpsc,
     time::{Instant, MissedTickBehavior, interval, sleep, timeout},
@@ -34,6 +33,8 @@ const RATE_INTERVAL: Duration = Duration::from_millis(10);
 const RATE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often the calls under way and the messages that wait are counted, by host.
 const COUNT_INTERVAL: Duration = Duration::from_millis(500);
+/// Hosts that are counted: those with the most.
+const MAX_COUNTED: usize = 2_000;
 /// Pause after an error of Redis.
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -42,14 +43,12 @@ type Lease = BoxFuture<'static, Result<Grants, Error>>;
 
 /// Sends one topic's messages.
 pub(super) struct Sender {
-    sending: Sending,
     dispatcher: Dispatcher,
     name: TopicName,
     metrics: Arc<CallMetrics>,
-    ended_sender: mpsc::UnboundedSender<CallEnded>,
-    ended: mpsc::UnboundedReceiver<CallEnded>,
-    parked_sender: mpsc::UnboundedSender<(HostKey, Parked)>,
-    parked: mpsc::UnboundedReceiver<(HostKey, Parked)>,
+    /// For its calls.
+    reporter: mpsc::UnboundedSender<Report>,
+    reports: mpsc::UnboundedReceiver<Report>,
     slots: Slots<Granted>,
     parked_messages: ParkedMessages,
     context: Option<(i64, Arc<DispatchContext>)>,
@@ -60,19 +59,15 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    pub fn new(sending: Sending, dispatcher: Dispatcher, name: TopicName) -> Self {
-        let metrics = Arc::new(sending.metrics.calls(&name));
-        let (ended_sender, ended) = mpsc::unbounded_channel();
-        let (parked_sender, parked) = mpsc::unbounded_channel();
+    pub fn new(dispatcher: Dispatcher, name: TopicName) -> Self {
+        let metrics = Arc::new(dispatcher.metrics.calls(&name));
+        let (reporter, reports) = mpsc::unbounded_channel();
         Self {
-            sending,
             dispatcher,
             name,
             metrics,
-            ended_sender,
-            ended,
-            parked_sender,
-            parked,
+            reporter,
+            reports,
             slots: Slots::new(),
             parked_messages: ParkedMessages::default(),
             context: None,
@@ -88,8 +83,8 @@ impl Sender {
         // There is one lease at a time. Other events do not cancel it, since its grants would have to be given back.
         let mut lease: Option<Lease> = None;
         let mut lease_rate = None;
-        let mut changes = self.sending.polls.pushed();
-        let mut paused = self.sending.store.paused_hosts();
+        let mut changes = self.dispatcher.polls.pushed();
+        let mut paused = self.dispatcher.store.paused_hosts();
         paused.mark_changed();
         while !stopping.is_cancelled() {
             let Ok(context) = self.context().await else {
@@ -109,7 +104,8 @@ impl Sender {
             if lease.is_none() {
                 let most = (self.slots.capacity(Instant::now(), limits) as u64).min(MAX_MESSAGES);
                 lease = (most > 0).then(|| {
-                    start_lease(self.sending.clone(), self.name.clone(), rate, most).boxed()
+                    start_lease(Sending::clone(&self.dispatcher), self.name.clone(), rate, most)
+                        .boxed()
                 });
             }
             let leased = async {
@@ -141,15 +137,14 @@ impl Sender {
                         }
                     }
                 }
-                Some(ended) = self.ended.recv() => self.note_ended(&ended),
-                Some((host, parked)) = self.parked.recv() => self.note_parked(host, parked),
+                Some(report) = self.reports.recv() => self.note(report),
                 _ = changes.changed() => self.stale = true,
                 _ = park_interval.tick(), if is_active => {
                     let now = Instant::now();
-                    self.slots.update_hosts(now, |host| self.sending.caller.address_of(host));
+                    self.slots.update_hosts(now, |host| self.dispatcher.caller.address_of(host));
                     let overdue = self.slots.overdue(now, limits);
                     self.park(&context, overdue).await;
-                    let now = (Instant::now(), self.sending.store.now());
+                    let now = (Instant::now(), self.dispatcher.store.now());
                     let most = self.slots.capacity(now.0, limits);
                     let capacity = |host: &str| self.slots.host_capacity(host, now.0, limits);
                     let parked = self.parked_messages.fetch(now, most, capacity);
@@ -159,16 +154,16 @@ impl Sender {
             }
         }
         drop(lease);
-        self.sending.store.note_places(&self.name, HashMap::new());
+        self.dispatcher.store.note_places(&self.name, HashMap::new());
         for granted in self.slots.clear() {
             let dispatcher = self.dispatcher.clone();
             self.dispatcher
                 .spawn(async move { dispatcher.give_back(&granted, granted.due_at).await });
         }
         // Parked messages wait for a slot of this sender. Without it, they are due at once.
-        self.parked.close();
-        while let Ok((host, parked)) = self.parked.try_recv() {
-            self.note_parked(host, parked);
+        self.reports.close();
+        if let Ok(report) = self.reports.try_recv() {
+            self.note(report);
         }
         let parked = self.parked_messages.clear();
         self.fetch(parked);
@@ -184,12 +179,21 @@ impl Sender {
             return;
         }
         self.counted_at = self.is_active().then_some(now);
-        let places = places(&self.slots, &self.parked_messages);
-        self.sending.store.note_places(&self.name, places);
-    }
-
-    fn note_parked(&mut self, host: HostKey, parked: Parked) {
-        self.parked_messages.park(host, parked, self.sending.store.now());
+        let mut places: HashMap<&HostKey, Places> = HashMap::new();
+        for (host, in_flight, waiting) in self.slots.places() {
+            let (in_flight, waiting) = (in_flight as i64, waiting as i64);
+            places.insert(host, Places { in_flight, waiting });
+        }
+        for (host, count) in self.parked_messages.counts() {
+            places.entry(host).or_default().waiting += count as i64;
+        }
+        let mut places: Vec<_> = places.into_iter().collect();
+        if places.len() > MAX_COUNTED {
+            places.sort_by_key(|(_, it)| Reverse(it.in_flight + it.waiting));
+            places.truncate(MAX_COUNTED);
+        }
+        let places = places.into_iter().map(|(host, places)| (host.clone(), places)).collect();
+        self.dispatcher.store.note_places(&self.name, places);
     }
 
     /// Makes parked messages due again.
@@ -202,7 +206,7 @@ impl Sender {
 
     /// Returns the context for the topic's current settings, or `None` if it is no longer pushed.
     async fn context(&mut self) -> Result<Option<Arc<DispatchContext>>, Error> {
-        let store = &self.sending.store;
+        let store = &self.dispatcher.store;
         let mut topic = store.known_topic(&self.name).await?;
         if self.stale || topic.as_ref().is_none_or(|topic| topic.settings.push.is_none()) {
             // Another instance may have changed the topic.
@@ -226,19 +230,26 @@ impl Sender {
             revision,
             push,
             metrics: self.metrics.clone(),
-            ended: self.ended_sender.clone(),
-            parked: self.parked_sender.clone(),
+            reports: self.reporter.clone(),
             warned_unsigned: Arc::default(),
         });
         self.context = Some((revision, context.clone()));
         Ok(Some(context))
     }
 
-    fn note_ended(&mut self, ended: &CallEnded) {
-        let now = Instant::now();
-        self.slots.call_ended(&ended.host, ended.took, ended.answered, now);
-        while let Ok(ended) = self.ended.try_recv() {
-            self.slots.call_ended(&ended.host, ended.took, ended.answered, now);
+    /// Takes in this report and those that wait behind it.
+    fn note(&mut self, report: Report) {
+        let (now, mut next) = (Instant::now(), Some(report));
+        while let Some(report) = next {
+            match report {
+                Report::Ended { host, took, answered } => {
+                    self.slots.call_ended(&host, took, answered, now);
+                }
+                Report::Parked(host, parked) => {
+                    self.parked_messages.park(host, parked, self.dispatcher.store.now());
+                }
+            }
+            next = self.reports.try_recv().ok();
         }
     }
 
@@ -250,7 +261,7 @@ impl Sender {
             // The grants go back when they are dropped.
             _ => return,
         };
-        self.sending.store.bury_damaged(&mut grants).await;
+        self.dispatcher.store.bury_damaged(&mut grants).await;
         let now = Instant::now();
         let mut parked = Vec::new();
         for granted in grants.take() {
@@ -273,11 +284,11 @@ impl Sender {
             // The rate has counted these messages, but they are not called. This must come before the next lease, which
             // would otherwise find the rate used up.
             let unused = -(parked.len() as i64);
-            if let Err(error) = self.sending.store.take_calls(&self.name, rate, unused).await {
+            if let Err(error) = self.dispatcher.store.take_calls(&self.name, rate, unused).await {
                 tracing::debug!(topic = %self.name, %error, "calls that were not made still count against the rate");
             }
         }
-        let now = self.sending.store.now();
+        let now = self.dispatcher.store.now();
         for (granted, wait) in parked {
             self.dispatcher.park(context.clone(), granted, now + wait.as_millis() as i64);
         }

@@ -1,4 +1,4 @@
-//! The span of a callback's attempt. The receiver is told of it, so that what it does belongs to it. The URL is not among
+//! The span of a callback's attempt. The receiver gets its context, so that spans of the receiver belong to it. The URL is not among
 //! its attributes, since many URLs are secrets: only the host is.
 
 use super::{CallOutcome, request::CallRequest};
