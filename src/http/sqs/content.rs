@@ -1,6 +1,6 @@
 //! A message of SQS as dueq keeps it, and back. A body that is a JSON object or array is a JSON payload, any other text is
 //! `text/plain`; so consumers of dueq's own API read what clients of SQS send, and the other way round. An attribute of
-//! the type `String` that can be a header is one. The others are kept beside, and only SQS shows them.
+//! the type `String` that can be a header is one. The others are kept apart, and only SQS shows them.
 
 use super::{
     super::input::{fields::MAX_DEPTH, json::depth},

@@ -45,34 +45,63 @@ const TARGET: &str = "x-amz-target";
 /// The account in ARNs, where there are no accounts.
 const ACCOUNT: &str = "000000000000";
 
-/// What old SDKs, which speak another protocol, are told. They read XML.
+/// The answer to old SDKs, which speak another protocol and read XML.
 const OLD_SDK: &str = "<?xml version=\"1.0\"?>\n<ErrorResponse xmlns=\"http://queue.amazonaws.com/doc/2012-11-05/\"><Error>\
     <Type>Sender</Type><Code>UnsupportedProtocol</Code><Message>dueq speaks SQS's JSON protocol only. Use an SDK that does: \
     boto3 1.34.90 (botocore 1.34.90), AWS CLI 2.13.33, JavaScript 3.447.0, Java 2.21.19, Go v2 service/sqs 1.28.0, \
     .NET 3.7.298, PHP 3.285.2 or Ruby aws-sdk-sqs 1.66.0, or a later one.</Message></Error></ErrorResponse>\n";
 
-/// Actions, the names of their operations in metrics and logs, and what each needs of the key.
-const ACTIONS: &[(&str, &str, Need)] = &[
-    ("SendMessage", "sqsSendMessage", Need::Body(Verb::Publish)),
-    ("SendMessageBatch", "sqsSendMessageBatch", Need::Body(Verb::Publish)),
-    ("ReceiveMessage", "sqsReceiveMessage", Need::Body(Verb::Consume)),
-    ("DeleteMessage", "sqsDeleteMessage", Need::Body(Verb::Consume)),
-    ("DeleteMessageBatch", "sqsDeleteMessageBatch", Need::Body(Verb::Consume)),
-    ("ChangeMessageVisibility", "sqsChangeMessageVisibility", Need::Body(Verb::Consume)),
-    ("ChangeMessageVisibilityBatch", "sqsChangeMessageVisibilityBatch", Need::Body(Verb::Consume)),
-    // Whoever may do anything to a queue may know its URL.
-    ("GetQueueUrl", "sqsGetQueueUrl", Need::Key),
-    ("ListQueues", "sqsListQueues", Need::Some(Verb::Read)),
-    ("GetQueueAttributes", "sqsGetQueueAttributes", Need::Body(Verb::Read)),
-    ("ListDeadLetterSourceQueues", "sqsListDeadLetterSourceQueues", Need::Body(Verb::Read)),
-    ("ListQueueTags", "sqsListQueueTags", Need::Body(Verb::Read)),
-    ("CreateQueue", "sqsCreateQueue", Need::Body(Verb::Configure)),
-    ("SetQueueAttributes", "sqsSetQueueAttributes", Need::Body(Verb::Configure)),
-    ("TagQueue", "sqsTagQueue", Need::Body(Verb::Configure)),
-    ("UntagQueue", "sqsUntagQueue", Need::Body(Verb::Configure)),
-    ("DeleteQueue", "sqsDeleteQueue", Need::Body(Verb::Configure)),
-    ("PurgeQueue", "sqsPurgeQueue", Need::Body(Verb::Operate)),
-];
+/// Declares the actions: what each needs of the key, and what carries it out.
+macro_rules! actions {
+    ($($name:literal $need:expr => $run:path $(: $alone:ident)?;)*) => {
+        /// Actions, the names of their operations in metrics and logs, and what each needs of the key.
+        const ACTIONS: &[(&str, &str, Need)] = &[$(($name, concat!("sqs", $name), $need),)*];
+
+        /// Runs the action.
+        async fn dispatch(call: &Call<'_>, payload: Payload) -> Result<Response<Body>, Fault> {
+            match action(&payload.headers).unwrap_or_default() {
+                $($name => $run(call, actions!(@read payload $($alone)?)).await,)*
+                name if UNSUPPORTED.contains(&name) => {
+                    let message = format!("dueq does not support the action {name}.");
+                    Err(Fault::new(Kind::UnsupportedOperation, message))
+                }
+                _ => {
+                    let message = "The header X-Amz-Target must name an action of Amazon SQS.";
+                    Err(Fault::new(Kind::InvalidAction, message))
+                }
+            }
+        }
+    };
+    (@read $payload:ident) => { read(&$payload)? };
+    // A long poll would hold the body's memory.
+    (@read $payload:ident without_body) => {{
+        let request = read(&$payload)?;
+        drop($payload);
+        request
+    }};
+}
+
+actions! {
+    "SendMessage" Need::Body(Verb::Publish) => send::send_message;
+    "SendMessageBatch" Need::Body(Verb::Publish) => send::send_message_batch;
+    "ReceiveMessage" Need::Body(Verb::Consume) => receive::receive_message: without_body;
+    "DeleteMessage" Need::Body(Verb::Consume) => settle::delete_message;
+    "DeleteMessageBatch" Need::Body(Verb::Consume) => settle::delete_message_batch;
+    "ChangeMessageVisibility" Need::Body(Verb::Consume) => settle::change_visibility;
+    "ChangeMessageVisibilityBatch" Need::Body(Verb::Consume) => settle::change_visibility_batch;
+    // A key that may do anything to a queue may know its URL.
+    "GetQueueUrl" Need::Key => queues::get_queue_url;
+    "ListQueues" Need::Some(Verb::Read) => queues::list_queues;
+    "GetQueueAttributes" Need::Body(Verb::Read) => attributes::get_queue_attributes;
+    "ListDeadLetterSourceQueues" Need::Body(Verb::Read) => queues::list_sources;
+    "ListQueueTags" Need::Body(Verb::Read) => tags::list_queue_tags;
+    "CreateQueue" Need::Body(Verb::Configure) => queues::create_queue;
+    "SetQueueAttributes" Need::Body(Verb::Configure) => queues::set_queue_attributes;
+    "TagQueue" Need::Body(Verb::Configure) => tags::tag_queue;
+    "UntagQueue" Need::Body(Verb::Configure) => tags::untag_queue;
+    "DeleteQueue" Need::Body(Verb::Configure) => queues::delete_queue;
+    "PurgeQueue" Need::Body(Verb::Operate) => queues::purge_queue;
+}
 
 /// Actions of SQS that dueq does not have.
 const UNSUPPORTED: [&str; 5] = [
@@ -148,7 +177,7 @@ pub(super) fn credential(authorization: &[u8]) -> Option<(&str, &str)> {
     Some((key, region)).filter(|(key, _)| !key.is_empty())
 }
 
-/// A request of SQS's, beside its body.
+/// A request of SQS's without its body.
 struct Call<'a> {
     state: &'a AppState,
     caller: Caller,
@@ -225,45 +254,6 @@ async fn serve(
         }
     };
     answer.unwrap_or_else(Fault::into_response)
-}
-
-/// Runs the action.
-async fn dispatch(call: &Call<'_>, payload: Payload) -> Result<Response<Body>, Fault> {
-    match action(&payload.headers).unwrap_or_default() {
-        "SendMessage" => send::send_message(call, read(&payload)?).await,
-        "SendMessageBatch" => send::send_message_batch(call, read(&payload)?).await,
-        "ReceiveMessage" => {
-            let request = read(&payload)?;
-            // A long poll would hold the body's memory.
-            drop(payload);
-            receive::receive_message(call, request).await
-        }
-        "DeleteMessage" => settle::delete_message(call, read(&payload)?).await,
-        "DeleteMessageBatch" => settle::delete_message_batch(call, read(&payload)?).await,
-        "ChangeMessageVisibility" => settle::change_visibility(call, read(&payload)?).await,
-        "ChangeMessageVisibilityBatch" => {
-            settle::change_visibility_batch(call, read(&payload)?).await
-        }
-        "GetQueueUrl" => queues::get_queue_url(call, read(&payload)?).await,
-        "ListQueues" => queues::list_queues(call, read(&payload)?).await,
-        "GetQueueAttributes" => attributes::get_queue_attributes(call, read(&payload)?).await,
-        "ListDeadLetterSourceQueues" => queues::list_sources(call, read(&payload)?).await,
-        "ListQueueTags" => tags::list_queue_tags(call, read(&payload)?).await,
-        "CreateQueue" => queues::create_queue(call, read(&payload)?).await,
-        "SetQueueAttributes" => queues::set_queue_attributes(call, read(&payload)?).await,
-        "TagQueue" => tags::tag_queue(call, read(&payload)?).await,
-        "UntagQueue" => tags::untag_queue(call, read(&payload)?).await,
-        "DeleteQueue" => queues::delete_queue(call, read(&payload)?).await,
-        "PurgeQueue" => queues::purge_queue(call, read(&payload)?).await,
-        name if UNSUPPORTED.contains(&name) => {
-            let message = format!("dueq does not support the action {name}.");
-            Err(Fault::new(Kind::UnsupportedOperation, message))
-        }
-        _ => {
-            let message = "The header X-Amz-Target must name an action of Amazon SQS.";
-            Err(Fault::new(Kind::InvalidAction, message))
-        }
-    }
 }
 
 /// The server's URL as the client knows it: the public one, or what `Host` says.
