@@ -193,24 +193,21 @@ async fn serve(
     let public_url = config.http.public_url.clone().unwrap_or_default();
     let budget = Budget::new(inflight);
     let proxies = Arc::new(TrustedProxies::new(config.http.trusted_proxies.clone()));
-    let settings = http::Settings {
-        body: config.http.max_body_bytes,
+    let router = http::router(http::Settings {
+        access,
+        addresses: addresses.clone(),
+        store: store.clone(),
+        polls: polls.clone(),
+        metrics: metrics.clone(),
+        stopping: is_stopping,
+        max_body_bytes: config.http.max_body_bytes,
         budget: budget.clone(),
         public_url: public_url.clone(),
         hide_payloads: config.http.ui_hide_payloads,
         proxies: proxies.clone(),
         traces: traces.clone(),
         signing: secrets.clone(),
-    };
-    let router = http::router(
-        access,
-        addresses.clone(),
-        store.clone(),
-        polls.clone(),
-        metrics.clone(),
-        settings,
-        is_stopping,
-    )?;
+    })?;
     let caller = match config.callbacks.no_dispatch {
         true => None,
         false => Some(Caller::new(addresses, config.callbacks.callback_dns)?),

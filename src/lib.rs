@@ -34,8 +34,8 @@
 //! 6. `store/leases/lease.rs`: `Store::lease` serves the first ask and the task's, with one `Op` for both
 //!    (`store/leases/lease/op.rs`, `migrations-lua/scripts/lease.lua`). In a topic of several partitions, `store/leases/lease/walk.rs` says
 //!    which of them to ask. They go through the same lanes. `store/leases/grants.rs` holds what was leased.
-//! 7. `http/leases/lease.rs` writes the messages with their tokens (`model/token.rs`). If the client is gone (`http/server/stream.rs`,
-//!    `http/server/departure.rs`), `store/leases/grants.rs` gives the messages back by a nack (`store/leases/nack.rs`).
+//! 7. `http/leases/lease.rs` writes the messages with their tokens (`model/token.rs`). If the client is gone (`http/server/stream.rs`),
+//!    `store/leases/grants.rs` gives the messages back by a nack (`store/leases/nack.rs`).
 //!
 //! # A callback
 //!

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::Value;
 use std::sync::LazyLock;
 
-/// What a schedule's answer tells beside its configuration.
+/// The fields of a schedule's answer besides its configuration.
 const OF_NOW: [&str; 9] = [
     "name",
     "paused",

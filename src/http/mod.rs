@@ -56,7 +56,6 @@ use axum::{
 use bytes::Bytes;
 use guard::{Operation, Operations, RequestIds, glances::Glances};
 use serde::Serialize;
-use service::{HealthCheck, scrape::Scrape};
 use std::{ops::Deref, sync::Arc};
 use tokio::sync::watch;
 use tower_http::catch_panic::CatchPanicLayer;
@@ -67,41 +66,40 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 #[derive(Clone)]
 pub struct AppState(Arc<Inner>);
 
-/// The parts of [`AppState`].
+/// The parts of [`AppState`]: what the server brings, to which it dereferences, and what only routes need.
 pub struct Inner {
-    access: Access,
-    addresses: Arc<AddressGuard>,
-    store: Store,
-    polls: LongPolls,
-    metrics: Arc<Metrics>,
-    max_body_bytes: usize,
-    budget: Arc<Budget>,
+    settings: Settings,
     searches: messages::search::Searches,
-    stopping: watch::Receiver<bool>,
-    redis_health: HealthCheck,
+    checks: service::Checks,
     glances: Glances,
-    scrape: Scrape,
     request_ids: RequestIds,
     operations: Operations,
     documents: Documents,
-    public_url: PublicUrl,
-    hide_payloads: bool,
-    proxies: Arc<TrustedProxies>,
-    traces: Option<Traces>,
-    signing: watch::Receiver<Arc<[SigningSecret]>>,
 }
 
-/// Settings of the routes.
+/// What routes work with.
 pub struct Settings {
+    /// Decides which requests pass.
+    pub access: Access,
+    /// Decides where callbacks may go.
+    pub addresses: Arc<AddressGuard>,
+    /// Where messages are stored.
+    pub store: Store,
+    /// Where consumers wait for messages.
+    pub polls: LongPolls,
+    /// Where requests are counted.
+    pub metrics: Arc<Metrics>,
+    /// True once the server stops.
+    pub stopping: watch::Receiver<bool>,
     /// The largest body, bytes.
-    pub body: usize,
+    pub max_body_bytes: usize,
     /// The limit on all heads, bodies and responses in flight.
     pub budget: Arc<Budget>,
     /// The URL under which clients know the server.
     pub public_url: PublicUrl,
     /// The dashboard shows no payloads.
     pub hide_payloads: bool,
-    /// Who is believed about where requests come from.
+    /// The proxies that are trusted to say where requests come from.
     pub proxies: Arc<TrustedProxies>,
     /// Where requests are traced, if they are.
     pub traces: Option<Traces>,
@@ -120,6 +118,14 @@ impl Deref for AppState {
 
     fn deref(&self) -> &Inner {
         &self.0
+    }
+}
+
+impl Deref for Inner {
+    type Target = Settings;
+
+    fn deref(&self) -> &Settings {
+        &self.settings
     }
 }
 
@@ -170,8 +176,8 @@ fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
         .routes(routes!(callbacks::hosts::list_callback_hosts))
         .routes(routes!(callbacks::hosts::pause_callback_host))
         .routes(routes!(callbacks::hosts::resume_callback_host))
-        .routes(routes!(schedules::list::list_schedules))
-        .routes(routes!(schedules::preview::preview_schedule))
+        .routes(routes!(schedules::list_schedules))
+        .routes(routes!(schedules::preview_schedule))
         .routes(routes!(
             schedules::get_schedule,
             schedules::put_schedule,
@@ -185,7 +191,7 @@ fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
             access::log_in::get_session,
             access::log_in::delete_session
         ))
-        .routes(routes!(service::instances::list_instances))
+        .routes(routes!(service::list_instances))
         .routes(routes!(access::list::list_keys))
         .routes(routes!(service::get_health))
         .routes(routes!(service::get_readiness))
@@ -204,50 +210,28 @@ pub fn document(version: openapi::Version) -> Result<String, serde_json::Error> 
     openapi::to_text(&routes_and_document().1, version)
 }
 
-/// Builds the router of all routes and their middleware. `access` decides which requests pass, `addresses` where
-/// callbacks may go.
+/// Builds the router of all routes and their middleware.
 ///
 /// Errors: those of [`document`].
-pub fn router(
-    access: Access,
-    addresses: Arc<AddressGuard>,
-    store: Store,
-    polls: LongPolls,
-    metrics: Arc<Metrics>,
-    settings: Settings,
-    stopping: watch::Receiver<bool>,
-) -> Result<Router, serde_json::Error> {
+pub fn router(mut settings: Settings) -> Result<Router, serde_json::Error> {
     let (routes, mut document) = routes_and_document();
-    let Settings { body, budget, public_url, hide_payloads, proxies, traces, signing } = settings;
-    let base = public_url.base();
+    let base = settings.public_url.base();
     if !base.is_empty() {
         document.servers.iter_mut().flatten().for_each(|server| base.clone_into(&mut server.url));
     }
+    // A body that could never fit the budget is refused as too large.
+    settings.max_body_bytes = settings.max_body_bytes.min(settings.budget.largest());
     let state = AppState(Arc::new(Inner {
-        access,
-        addresses,
-        store,
-        polls,
-        metrics,
-        // A body that could never fit the budget is refused as too large.
-        max_body_bytes: body.min(budget.largest()),
-        budget,
-        searches: messages::search::Searches::default(),
-        stopping,
-        redis_health: HealthCheck::default(),
+        settings,
+        searches: Default::default(),
+        checks: Default::default(),
         glances: Glances::default(),
-        scrape: Scrape::default(),
         request_ids: RequestIds::new(),
         operations: operations(&document),
         documents: Documents {
             v3_0: openapi::to_text(&document, openapi::Version::V3_0)?.into(),
             v3_1: openapi::to_text(&document, openapi::Version::V3_1)?.into(),
         },
-        public_url,
-        hide_payloads,
-        proxies,
-        traces,
-        signing,
     }));
     Ok(routes
         .merge(pages::docs::routes())

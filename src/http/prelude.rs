@@ -11,6 +11,7 @@ pub(super) use super::{
     openapi::answer::answer,
     problem::*,
     request::{
+        context::{Answer, Context},
         cursor::{Cursor, open_cursor},
         extract::*,
         path::*,

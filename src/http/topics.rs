@@ -6,9 +6,7 @@ pub(crate) mod groups;
 pub(crate) mod history;
 pub(crate) mod push_secret;
 
-use super::{
-    messages::DeleteParams, prelude::*, request::cursor::TopicsCursor, topic_config::TopicConfig,
-};
+use super::{messages::DeleteParams, prelude::*, request::cursor, topic_config::TopicConfig};
 use axum::http::header;
 use dueq_model::{DEFAULT_PAGE, TopicName};
 use dueq_store::{Store, TOTALS, TopicSnapshot};
@@ -224,12 +222,13 @@ pub async fn list_topics(
     Query(ListTopicsParams { prefix, limit, cursor }): Query<ListTopicsParams>,
 ) -> Result<Response, Problem> {
     let (prefix, limit) = (prefix.as_deref().unwrap_or_default(), limit.get() as usize);
-    let list = TopicsCursor(prefix);
-    let after = open_cursor(cursor, |cursor| list.open(cursor))?;
+    let list = ["topics", prefix];
+    let after: Option<String> = open_cursor(cursor, |cursor| cursor::open(&list, cursor))?;
     let mut names = readable(&state.store, &caller, prefix, after.as_deref(), limit + 1).await?;
     let more = names.len() > limit;
     names.truncate(limit);
-    let next_cursor = names.last().filter(|_| more).map(|last| list.seal(last));
+    let next_cursor =
+        names.last().filter(|_| more).map(|last| cursor::seal(&list, &last.to_string()));
     let looks = stream::iter(names).map(|name| {
         let store = state.store.clone();
         async move { (store.topic(&name).await, name) }

@@ -45,10 +45,10 @@ answer! {
     get, path = "/keys", tag = "service",
     responses((status = 200, description = "The keys", body = ApiKeyList)),
 )]
-pub async fn list_keys(State(state): State<AppState>, _: NoQuery) -> Result<Response, Problem> {
-    let keys = state.access.keys();
+pub async fn list_keys(cx: Context, _: NoQuery) -> Answer {
+    let keys = cx.access.keys();
     let made: Vec<_> = keys.iter().filter_map(|it| it.maker.as_ref()).map(|it| &*it.key).collect();
-    let mut made = state.store.topics_made(&made).await.unwrap_or_default().into_iter();
+    let mut made = cx.store.topics_made(&made).await.unwrap_or_default().into_iter();
     let mut items = Vec::with_capacity(keys.len());
     for key in keys {
         let [max_messages, max_bytes] = key.room.as_ref().map_or([None; 2], |room| room.most);
@@ -56,7 +56,7 @@ pub async fn list_keys(State(state): State<AppState>, _: NoQuery) -> Result<Resp
             None => None,
             Some(_) => {
                 let ranges = key.entry.scopes.ranges(Verb::Publish, "");
-                state.store.stored(&ranges, max_bytes.is_some()).await.ok()
+                cx.store.stored(&ranges, max_bytes.is_some()).await.ok()
             }
         };
         items.push(ApiKey {

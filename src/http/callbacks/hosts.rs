@@ -1,8 +1,10 @@
 //! listCallbackHosts, pauseCallbackHost, resumeCallbackHost: whom dueq calls, how that goes, and a brake for each.
 
-use crate::{prelude::*, request::cursor::HostsCursor};
-use dueq_model::DEFAULT_PAGE;
+use crate::{prelude::*, request::cursor};
 use dueq_store as store;
+
+/// What tells the list of hosts from others.
+const LIST: [&str; 1] = ["hosts"];
 
 answer! {
     /// Calls by how they ended.
@@ -61,16 +63,6 @@ answer! {
     }
 }
 
-request! {
-    /// Query parameters of listCallbackHosts.
-    pub struct ListCallbackHostsParams {
-        /// Items per page, 1 to 1000.
-        pub limit: PageSize = PageSize::new(DEFAULT_PAGE),
-        /// The `next_cursor` of the previous page.
-        pub cursor: Option<Cursor>,
-    }
-}
-
 impl From<store::CallCounts> for CallOutcomes {
     fn from(counts: store::CallCounts) -> Self {
         let store::CallCounts { delivered, failed, dead } = counts;
@@ -104,23 +96,22 @@ impl From<store::HostReport> for CallbackHost {
 /// ones and the thousand with the most calls. The figures are those of all instances, some seconds old; an instance that stops takes its own
 /// with it. A key that may not read all topics sees the hosts that those are sent to which it may read, and only their figures.
 #[utoipa::path(
-    get, path = "/callbacks/hosts", tag = "callbacks", params(ListCallbackHostsParams),
+    get, path = "/callbacks/hosts", tag = "callbacks", params(PageParams),
     responses((status = 200, description = "A page of hosts, by name", body = CallbackHostList), RedisProblems),
 )]
 pub async fn list_callback_hosts(
-    State(state): State<AppState>,
-    caller: Caller,
-    Query(ListCallbackHostsParams { limit, cursor }): Query<ListCallbackHostsParams>,
-) -> Result<Response, Problem> {
-    let after = open_cursor(cursor, |cursor| HostsCursor.open(cursor))?;
-    let mut hosts = state.store.call_hosts(|topic| caller.may_to_named(topic)).await?;
+    cx: Context,
+    Query(PageParams { limit, cursor }): Query<PageParams>,
+) -> Answer {
+    let after: Option<String> = open_cursor(cursor, |cursor| cursor::open(&LIST, cursor))?;
+    let mut hosts = cx.store.call_hosts(|topic| cx.caller.may_to_named(topic)).await?;
     if let Some(after) = after {
         hosts.retain(|host| host.host > after);
     }
     let limit = limit.get() as usize;
     let more = hosts.len() > limit;
     hosts.truncate(limit);
-    let next_cursor = hosts.last().filter(|_| more).map(|last| HostsCursor.seal(&last.host));
+    let next_cursor = hosts.last().filter(|_| more).map(|last| cursor::seal(&LIST, &last.host));
     let items = hosts.into_iter().map(CallbackHost::from).collect();
     Ok(json(&CallbackHostList { items, next_cursor }))
 }
@@ -133,12 +124,8 @@ pub async fn list_callback_hosts(
     post, path = "/callbacks/hosts/{host}/pause", tag = "callbacks", params(HostPath),
     responses((status = 200, description = "The host", body = CallbackHost), PauseHostProblems, RedisProblems),
 )]
-pub async fn pause_callback_host(
-    State(state): State<AppState>,
-    HostPath(host): HostPath,
-    _: OptionalJsonBody<Nothing>,
-) -> Result<Response, Problem> {
-    Ok(json(&CallbackHost::from(state.store.set_host_paused(&host, true).await?)))
+pub async fn pause_callback_host(cx: Context, HostPath(host): HostPath, _: NoBody) -> Answer {
+    Ok(json(&CallbackHost::from(cx.store.set_host_paused(&host, true).await?)))
 }
 
 /// Resume a host.
@@ -148,10 +135,6 @@ pub async fn pause_callback_host(
     post, path = "/callbacks/hosts/{host}/resume", tag = "callbacks", params(HostPath),
     responses((status = 200, description = "The host", body = CallbackHost), ResumeHostProblems, RedisProblems),
 )]
-pub async fn resume_callback_host(
-    State(state): State<AppState>,
-    HostPath(host): HostPath,
-    _: OptionalJsonBody<Nothing>,
-) -> Result<Response, Problem> {
-    Ok(json(&CallbackHost::from(state.store.set_host_paused(&host, false).await?)))
+pub async fn resume_callback_host(cx: Context, HostPath(host): HostPath, _: NoBody) -> Answer {
+    Ok(json(&CallbackHost::from(cx.store.set_host_paused(&host, false).await?)))
 }

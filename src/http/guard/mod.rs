@@ -226,7 +226,7 @@ fn set_security_headers(headers: &mut HeaderMap, policy: Option<&'static str>, i
     }
 }
 
-/// What a problem is told of its request.
+/// What a problem says of its request.
 struct Asked<'a> {
     id: &'a HeaderValue,
     operation: &'a str,

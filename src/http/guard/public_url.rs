@@ -1,4 +1,4 @@
-//! The URL under which clients know this server where a proxy stands between: its base path is taken off requests, which
+//! The URL under which clients know this server behind a proxy: its base path is taken off requests, which
 //! come with or without it, and put before what dueq links to.
 
 use axum::http::{HeaderValue, Uri, uri::PathAndQuery};

@@ -19,8 +19,7 @@ impl FromRequestParts<AppState> for Trace {
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Infallible> {
         // Where traces are off, not even the extensions are looked through.
-        let trace = state.traces.as_ref().and_then(|_| parts.extensions.get().cloned());
-        Ok(Self(trace))
+        Ok(Self(state.traces.as_ref().and_then(|_| parts.extensions.get().cloned())))
     }
 }
 
@@ -100,7 +99,7 @@ pub(crate) fn begin(
     let method = method_of(request.method());
     let trace = Arc::new(traces.request(request.headers(), operation, method, route)?);
     let named = request.uri().path().trim_start_matches('/');
-    // Whatever stands before is the path of `--public-url`.
+    // The path before it is that of `--public-url`.
     let word = |at: &str| named.split('/').skip_while(|word| *word != at).nth(1);
     if let Some(topic) = route.contains("/topics/{topic}").then(|| word("topics")).flatten()
         && let Ok(topic) = TopicName::parse(topic)

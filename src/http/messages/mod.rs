@@ -24,14 +24,9 @@ request! {
     get, path = "/messages/{id}", tag = "messages", params(IdPath),
     responses((status = 200, description = "The message", body = Message), MessageProblems, RedisProblems),
 )]
-pub async fn get_message(
-    State(state): State<AppState>,
-    IdPath(id): IdPath,
-    caller: Caller,
-    _: NoQuery,
-) -> Result<Response, Problem> {
-    let (topic, found) = state.store.get(&MessageRef::Id(id)).await?;
-    Ok(json(&Message::whole(&topic, &found, sees_answers(&caller, &topic))))
+pub async fn get_message(cx: Context, IdPath(id): IdPath, _: NoQuery) -> Answer {
+    let (topic, found) = cx.store.get(&MessageRef::Id(id)).await?;
+    Ok(json(&Message::whole(&topic, &found, sees_answers(&cx.caller, &topic))))
 }
 
 /// Get a message's payload.
@@ -46,12 +41,8 @@ pub async fn get_message(
         MessageProblems, RedisProblems,
     ),
 )]
-pub async fn get_message_payload(
-    State(state): State<AppState>,
-    IdPath(id): IdPath,
-    _: NoQuery,
-) -> Result<Response, Problem> {
-    let (_, found) = state.store.get(&MessageRef::Id(id)).await?;
+pub async fn get_message_payload(cx: Context, IdPath(id): IdPath, _: NoQuery) -> Answer {
+    let (_, found) = cx.store.get(&MessageRef::Id(id)).await?;
     let content = found.body.ok_or(Error::Internal)?.content;
     let extension = if let Content::Json(_) = &content { "json" } else { "bin" };
     let headers = [
@@ -76,11 +67,11 @@ pub async fn get_message_payload(
     ),
 )]
 pub async fn delete_message(
-    State(state): State<AppState>,
+    cx: Context,
     IdPath(id): IdPath,
     Query(DeleteParams { force }): Query<DeleteParams>,
 ) -> Result<StatusCode, Problem> {
-    state.store.delete(&MessageRef::Id(id), force).await?;
+    cx.store.delete(&MessageRef::Id(id), force).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -95,14 +86,9 @@ pub async fn delete_message(
         MessageProblems, RedriveProblems, RedisProblems,
     ),
 )]
-pub async fn redrive_message(
-    State(state): State<AppState>,
-    IdPath(id): IdPath,
-    caller: Caller,
-    _: OptionalJsonBody<Nothing>,
-) -> Result<Response, Problem> {
-    let (topic, found) = state.store.redrive_message(id).await?;
-    Ok(json(&Message::whole(&topic, &found, sees_answers(&caller, &topic))))
+pub async fn redrive_message(cx: Context, IdPath(id): IdPath, _: NoBody) -> Answer {
+    let (topic, found) = cx.store.redrive_message(id).await?;
+    Ok(json(&Message::whole(&topic, &found, sees_answers(&cx.caller, &topic))))
 }
 
 /// Get the live message with a key.
@@ -112,14 +98,9 @@ pub async fn redrive_message(
     get, path = "/topics/{topic}/keys/{key}", tag = "messages", params(KeyPath),
     responses((status = 200, description = "The message", body = Message), KeyProblems, RedisProblems),
 )]
-pub async fn get_message_by_key(
-    State(state): State<AppState>,
-    KeyPath(which): KeyPath,
-    caller: Caller,
-    _: NoQuery,
-) -> Result<Response, Problem> {
-    let (topic, found) = state.store.get(&which).await?;
-    Ok(json(&Message::whole(&topic, &found, sees_answers(&caller, &topic))))
+pub async fn get_message_by_key(cx: Context, KeyPath(which): KeyPath, _: NoQuery) -> Answer {
+    let (topic, found) = cx.store.get(&which).await?;
+    Ok(json(&Message::whole(&topic, &found, sees_answers(&cx.caller, &topic))))
 }
 
 /// Change the live message with a key.
@@ -134,12 +115,11 @@ pub async fn get_message_by_key(
     ),
 )]
 pub async fn update_message_by_key(
-    State(state): State<AppState>,
+    cx: Context,
     KeyPath(which): KeyPath,
-    caller: Caller,
     JsonBody(request, _): JsonBody<UpdateMessageRequest>,
-) -> Result<Response, Problem> {
-    update(&state, &caller, which, request).await
+) -> Answer {
+    update(&cx, which, request).await
 }
 
 /// Delete the live message with a key.
@@ -153,11 +133,11 @@ pub async fn update_message_by_key(
     ),
 )]
 pub async fn delete_message_by_key(
-    State(state): State<AppState>,
+    cx: Context,
     KeyPath(which): KeyPath,
     Query(DeleteParams { force }): Query<DeleteParams>,
 ) -> Result<StatusCode, Problem> {
-    state.store.delete(&which, force).await?;
+    cx.store.delete(&which, force).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -214,26 +194,20 @@ impl UpdateMessageRequest {
     ),
 )]
 pub async fn update_message(
-    State(state): State<AppState>,
+    cx: Context,
     IdPath(id): IdPath,
-    caller: Caller,
     JsonBody(request, _): JsonBody<UpdateMessageRequest>,
-) -> Result<Response, Problem> {
-    update(&state, &caller, MessageRef::Id(id), request).await
+) -> Answer {
+    update(&cx, MessageRef::Id(id), request).await
 }
 
 /// Changes the message that `which` names.
-pub async fn update(
-    state: &AppState,
-    caller: &Caller,
-    which: MessageRef,
-    request: UpdateMessageRequest,
-) -> Result<Response, Problem> {
-    let update = MessageUpdate { by: caller.owner().to_owned(), ..request.into_update() };
+async fn update(cx: &Context, which: MessageRef, request: UpdateMessageRequest) -> Answer {
+    let update = MessageUpdate { by: cx.caller.owner().to_owned(), ..request.into_update() };
     let url = update.body.callback.as_ref().and_then(|callback| Some(&callback.as_ref()?.url));
-    state.check_url(url, || "callback.url".to_owned())?;
-    let (topic, found) = state.store.update(&which, update).await?;
-    Ok(json(&Message::whole(&topic, &found, sees_answers(caller, &topic))))
+    cx.check_url(url, || "callback.url".to_owned())?;
+    let (topic, found) = cx.store.update(&which, update).await?;
+    Ok(json(&Message::whole(&topic, &found, sees_answers(&cx.caller, &topic))))
 }
 
 /// May the caller see what receivers answered to requests that carried secrets of this topic, which they may have repeated?

@@ -1,7 +1,7 @@
 //! listMessages and listDeadReasons: what is in a topic, state by state, what of it a query finds, and why messages died.
 
-use crate::{message::Message, prelude::*, request::cursor::MessagesCursor};
-use dueq_model::{DEFAULT_PAGE, MessageId, MessageQuery};
+use crate::{message::Message, prelude::*, request::cursor};
+use dueq_model::{MessageId, MessageQuery, State as MessageState};
 use dueq_store::{Listing, Reason};
 use std::{
     collections::HashMap,
@@ -18,7 +18,7 @@ const MAX_SEARCHES: usize = 8;
 const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// The searches under way, and those that wait. A turn goes to the key with the fewest searches under way, and among those to
-/// whoever has waited longest, so that no key's searches hold up another's.
+/// the one that has waited longest, so that no key's searches hold up another's.
 #[derive(Default)]
 pub struct Searches(Arc<Mutex<Turns>>);
 
@@ -68,7 +68,7 @@ impl Turns {
         let (key, sender) = turns.waiting.remove(at);
         *turns.under_way.entry(key.clone()).or_default() += 1;
         drop(turns);
-        // Whoever has left meanwhile gives it back.
+        // A client that has left meanwhile gives it back.
         let _ = sender.send(Turn { turns: this.clone(), key });
     }
 }
@@ -94,10 +94,7 @@ request! {
         pub state: ListedState,
         /// Include payloads and headers.
         pub payload: bool = false,
-        /// Items per page, 1 to 1000.
-        pub limit: PageSize = PageSize::new(DEFAULT_PAGE),
-        /// The `next_cursor` of the previous page.
-        pub cursor: Option<Cursor>,
+        pub page: Flat<PageParams>,
         /// Only messages for which all terms hold, separated by spaces: `error:timeout`, `reason:"timeout after * s"`,
         /// `key:cart/*`, `group:x`,
         /// `header.tenant:42`, `payload:text`, `payload.$.order.id:42`, `attempts:>3`, `priority:0`, `at:>2026-11-20`,
@@ -129,25 +126,26 @@ answer! {
     responses((status = 200, description = "A page of messages", body = MessageList), TopicProblems, RedisProblems),
 )]
 pub async fn list_messages(
-    State(state): State<AppState>,
+    cx: Context,
     TopicPath(name): TopicPath,
-    caller: Caller,
     Query(params): Query<ListMessagesParams>,
-) -> Result<Response, Problem> {
-    let ListMessagesParams { state: listed, payload: bodies, limit, cursor, q: query } = params;
-    let (listed, query) = (listed.into(), query.as_ref());
-    let list = MessagesCursor(&name, listed, query.map_or("", MessageQuery::text));
-    let after = open_cursor(cursor, |cursor| list.open(cursor))?;
-    let most_bytes = PAGE_BYTES.min(state.budget.largest_answer());
+) -> Answer {
+    let ListMessagesParams { state: listed, payload: bodies, page, q: query } = params;
+    let PageParams { limit, cursor } = page.0;
+    let (listed, query) = (MessageState::from(listed), query.as_ref());
+    let text = query.map_or("", MessageQuery::text);
+    let list = ["messages", name.as_str(), listed.word(), text];
+    let after = open_cursor(cursor, |cursor| cursor::open(&list, cursor))?;
+    let most_bytes = PAGE_BYTES.min(cx.budget.largest_answer());
     let (after, limit) = (after.as_ref(), limit.get());
     let listing = Listing { state: listed, after, limit, bodies, most_bytes, query };
     let _search = match query {
-        Some(_) => Some(state.searches.begin(&caller).await?),
+        Some(_) => Some(cx.searches.begin(&cx.caller).await?),
         None => None,
     };
-    let (topic, page) = state.store.list_messages(&name, listing).await?;
+    let (topic, page) = cx.store.list_messages(&name, listing).await?;
     let items = page.items.iter().map(|found| Message::listed(&topic, found)).collect();
-    let next_cursor = page.next.as_ref().map(|next| list.seal(next));
+    let next_cursor = page.next.as_ref().map(|next| cursor::seal(&list, next));
     let scanned = query.map(|_| page.scanned as i64);
     Ok(json(&MessageList { items, next_cursor, scanned }))
 }
@@ -188,14 +186,9 @@ answer! {
     get, path = "/topics/{topic}/dead/reasons", tag = "messages", params(TopicPath),
     responses((status = 200, description = "The reasons", body = DeadReasons), TopicProblems, RedisProblems),
 )]
-pub async fn list_dead_reasons(
-    State(state): State<AppState>,
-    TopicPath(name): TopicPath,
-    caller: Caller,
-    _: NoQuery,
-) -> Result<Response, Problem> {
-    let _search = state.searches.begin(&caller).await?;
-    let (reasons, scanned) = state.store.dead_reasons(&name).await?;
+pub async fn list_dead_reasons(cx: Context, TopicPath(name): TopicPath, _: NoQuery) -> Answer {
+    let _search = cx.searches.begin(&cx.caller).await?;
+    let (reasons, scanned) = cx.store.dead_reasons(&name).await?;
     let item = |Reason { reason, example, count, first_at, last_at }| DeadReason {
         reason,
         example_id: example,

@@ -69,7 +69,7 @@ described! {
     bool: |_| ObjectBuilder::new().schema_type(Type::Boolean);
     i64: |_| integer();
     f64: |_| number();
-    // Where a message stands among others.
+    // A priority.
     u8: |_| integer().minimum(Some(0)).maximum(Some(255));
     // A limit of attempts.
     u16: MaxAttempts::schema;

@@ -16,7 +16,7 @@ pub(super) fn rendered(mut document: Value) -> Value {
     document
 }
 
-/// Renders whatever stands in `value`, at any depth; what is an example is left alone.
+/// Renders all schemas in `value`, at any depth; examples are left alone.
 fn render(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -30,8 +30,8 @@ fn render(value: &mut Value) {
 }
 
 fn render_schema(schema: &mut Map<String, Value>) {
-    // Null is one of two types, or of two choices. The other choice stands in `allOf`, where 3.0 lets other fields stand
-    // beside it.
+    // Null is one of two types, or of two choices. The other choice goes into `allOf`, next to which 3.0 allows other
+    // fields.
     if let Some(Value::Array(types)) = schema.get_mut("type") {
         types.retain(|kind| kind != "null");
         let kind = types.pop();
@@ -50,7 +50,7 @@ fn render_schema(schema: &mut Map<String, Value>) {
     }
     // Names of a JSON object are strings anyway.
     schema.remove("propertyNames");
-    // Beside a `$ref` nothing counts in 3.0: what stands there is put around it.
+    // Nothing next to a `$ref` counts in 3.0: it is put around it.
     if schema.len() > 1
         && let Some(reference) = schema.remove("$ref")
     {

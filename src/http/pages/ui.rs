@@ -87,7 +87,7 @@ fn answer(
     (headers, [(header::CONTENT_TYPE, content_type)], content).into_response()
 }
 
-/// The page below this base path; of what the server is told, the page learns here what it goes by.
+/// The page below this base path, with the settings that concern it.
 fn document(base: &str, hide_payloads: bool) -> String {
     let [script, style, icon, _] = &*ASSETS;
     let at = |asset: &Asset| format!("{base}/ui/assets/{}", asset.name);

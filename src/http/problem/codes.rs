@@ -133,7 +133,7 @@ codes! {
 }
 
 impl Code {
-    /// Under which an operation's response stands until the document is completed: there may be others of its status.
+    /// The key of an operation's response until the document is completed: there may be others of its status.
     pub fn key(self) -> String {
         format!("{} {}", self.status().as_u16(), self.word())
     }

@@ -156,45 +156,27 @@ impl IntoResponse for Problem {
     }
 }
 
-/// The code of an error.
+/// The code of an error: mostly that of the same name.
 fn code_of(error: &Error) -> Code {
-    match error {
-        Error::TopicNotFound => Code::TopicNotFound,
-        Error::MessageNotFound => Code::MessageNotFound,
-        Error::LeaseLost => Code::LeaseLost,
-        Error::NotAllowed(_) => Code::NotAllowed,
-        Error::MessageLeased => Code::MessageLeased,
-        Error::MessageDead => Code::MessageDead,
-        Error::MessageNotDead => Code::MessageNotDead,
-        Error::MessageAcked => Code::MessageAcked,
-        Error::DuplicateKey => Code::DuplicateKey,
-        Error::CallbackUrlMissing => Code::CallbackUrlMissing,
-        Error::TopicNotPushed => Code::TopicNotPushed,
-        Error::NothingMasked(_)
-        | Error::HeaderReserved(_)
-        | Error::HeadersTooLarge(_)
-        | Error::BadSetting(..)
-        | Error::TooManySecretHeaders(_) => Code::InvalidInput,
-        Error::SecretRequired(_) => Code::SecretRequired,
-        Error::OfMessage(_, error) => code_of(error),
-        Error::TopicIsPushed => Code::TopicIsPushed,
-        Error::ScheduleNotFound => Code::ScheduleNotFound,
-        Error::TopicNotEmpty => Code::TopicNotEmpty,
-        Error::CallbackHostNotFound => Code::CallbackHostNotFound,
-        Error::TooManyPausedHosts(_) => Code::TooManyPausedHosts,
-        Error::NamesInUse(_) => Code::NamesInUse,
-        Error::RevisionMismatch => Code::RevisionMismatch,
-        Error::PayloadTooLarge(_) => Code::PayloadTooLarge,
-        Error::IdempotencyKeyReused => Code::IdempotencyKeyReused,
-        Error::GroupChanged => Code::GroupChanged,
-        Error::TopicFull => Code::TopicFull,
-        Error::DurabilityUnavailable => Code::DurabilityUnavailable,
-        Error::TopicsExhausted => Code::TopicsExhausted,
-        Error::TooManyTopics(_) => Code::TooManyTopics,
-        Error::UpgradePending(_) => Code::UpgradePending,
-        Error::RedisUnavailable => Code::RedisUnavailable,
-        Error::OutcomeUnknown => Code::OutcomeUnknown,
-        Error::Internal => Code::Internal,
+    macro_rules! named {
+        ($($Same:ident)*) => {
+            match error {
+                $(Error::$Same { .. } => Code::$Same,)*
+                Error::OfMessage(_, error) => code_of(error),
+                Error::NothingMasked(_)
+                | Error::HeaderReserved(_)
+                | Error::HeadersTooLarge(_)
+                | Error::BadSetting(..)
+                | Error::TooManySecretHeaders(_) => Code::InvalidInput,
+            }
+        };
+    }
+    named! {
+        TopicNotFound MessageNotFound ScheduleNotFound CallbackHostNotFound LeaseLost NotAllowed MessageLeased
+        MessageDead MessageNotDead MessageAcked DuplicateKey CallbackUrlMissing TopicNotPushed TopicIsPushed
+        SecretRequired TopicNotEmpty TooManyPausedHosts NamesInUse RevisionMismatch PayloadTooLarge
+        IdempotencyKeyReused GroupChanged TopicFull DurabilityUnavailable TopicsExhausted TooManyTopics
+        UpgradePending RedisUnavailable OutcomeUnknown Internal
     }
 }
 

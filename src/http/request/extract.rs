@@ -1,11 +1,12 @@
-//! What handlers take from a request beside its path: the query, headers, the body. Whatever cannot be taken leaves as a
+//! What handlers take from a request besides its path: the query, headers, the body. A part that cannot be read leaves as a
 //! [`Problem`], like every other refusal.
 
+use super::cursor::Cursor;
 use crate::{
     AppState,
     access::Caller,
     describe::{parameters, string},
-    input::{self, Fields, request},
+    input::{self, Fields, PageSize, request},
     problem::{Code, Problem},
     server::{
         activity::Activity,
@@ -17,7 +18,7 @@ use axum::{
     http::{HeaderMap, Uri, header, request::Parts},
 };
 use bytes::Bytes;
-use dueq_model::MAX_KEY_CHARS;
+use dueq_model::{DEFAULT_PAGE, MAX_KEY_CHARS};
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
 /// How long a client may take to send a body, or a good piece of it.
@@ -51,6 +52,9 @@ pub struct JsonBody<T, const OPTIONAL: bool = false>(pub T, pub Payload);
 
 /// The same, where the body may be left out, or be null.
 pub type OptionalJsonBody<T> = JsonBody<T, true>;
+
+/// For routes that take no body: it may be left out, be null or an empty object.
+pub type NoBody = OptionalJsonBody<Nothing>;
 
 /// A request's headers and body, the body read whole within the limits.
 pub struct Payload {
@@ -99,6 +103,16 @@ impl<T: input::Request, const OPTIONAL: bool> FromRequest<AppState> for JsonBody
 request! {
     /// Nothing: no fields are known.
     pub struct Nothing {}
+}
+
+request! {
+    /// Which page of a list.
+    pub struct PageParams {
+        /// Items per page, 1 to 1000.
+        pub limit: PageSize = PageSize::new(DEFAULT_PAGE),
+        /// The `next_cursor` of the previous page.
+        pub cursor: Option<Cursor>,
+    }
 }
 
 impl FromRequest<AppState> for Payload {

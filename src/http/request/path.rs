@@ -6,6 +6,7 @@ use crate::{
     access::Caller,
     describe::{formatted, parameters, string},
     problem::{Code, Problem},
+    schedule_fields::check_schedule,
 };
 use axum::{
     extract::{FromRequestParts, Path},
@@ -57,6 +58,8 @@ paths! {
         unless |topic| topic.is_reserved() && !topic.is_callbacks();
     /// The `{name}` of a schedule in the path, which the handler judges by its topic.
     SchedulePath(ScheduleName) or InvalidScheduleName;
+    /// The same, of a schedule that the caller may do this to.
+    JudgedSchedule(ScheduleName) or InvalidScheduleName, judge_schedule;
     /// The `{host}` of the path, whom callbacks are for.
     HostPath(CallHost) or InvalidHost, count_change;
     /// The `{id}` of the path.
@@ -66,6 +69,15 @@ paths! {
 /// May the caller do this to the topic? Errors: as for [`Caller::check_topic`].
 async fn judge_topic(parts: &Parts, _: &AppState, topic: &TopicName) -> Result<(), Problem> {
     Ok(Caller::of(parts)?.check_topic(topic)?)
+}
+
+/// May the caller do this to the schedule? Errors: as for [`check_schedule`].
+async fn judge_schedule(
+    parts: &Parts,
+    state: &AppState,
+    name: &ScheduleName,
+) -> Result<(), Problem> {
+    Ok(check_schedule(state, Caller::of(parts)?, name).await?)
 }
 
 /// Counts for the audit log what the request changes.

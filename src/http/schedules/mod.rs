@@ -1,22 +1,22 @@
 //! Schedules as answers show them, and their routes. What `authorization` and `cookie` headers hold is never read back.
 
-pub(crate) mod list;
-pub(crate) mod preview;
-
 use crate::{
+    access::Seal,
     callbacks::CallbackView,
     message::{OptionsView, RenderedContent},
     prelude::*,
     publish::check_replace,
+    request::cursor,
     schedule_fields::{
-        ITS_TOPIC, PutScheduleRequest, check_schedule, check_spec, find_schedule, with_kept_secrets,
+        ITS_TOPIC, PutScheduleRequest, TimingFields, check_spec, find_schedule, with_kept_secrets,
     },
 };
 use dueq_model::{
-    CatchUp, CronTiming, MessageId, ScheduleName, Timing, TopicName, is_credential, masked,
+    CatchUp, CronTiming, DEFAULT_PAGE, MessageId, ScheduleName, Timing, TopicName, is_credential,
+    masked,
 };
 use dueq_store::{self as store, KeyUntil, NewMessage, OnDuplicate};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, iter::successors};
 
 answer! {
     /// A schedule.
@@ -127,7 +127,7 @@ impl<'a> ScheduledMessage<'a> {
     }
 }
 
-/// Answers with the schedule as it stands after a change.
+/// Answers with the schedule after a change.
 async fn answer_with_schedule(state: &AppState, name: &ScheduleName) -> Result<Response, Problem> {
     let schedule = state.store.get_schedule(name).await.map_err(Error::after_change)?;
     Ok(json(&Schedule::of(&schedule)))
@@ -147,28 +147,28 @@ async fn answer_with_schedule(state: &AppState, name: &ScheduleName) -> Result<R
     ),
 )]
 pub async fn put_schedule(
-    State(state): State<AppState>,
+    cx: Context,
     SchedulePath(name): SchedulePath,
-    caller: Caller,
     JsonBody(request, _): JsonBody<PutScheduleRequest>,
-) -> Result<Response, Problem> {
+) -> Answer {
     if let Some(reason) = name.unfit() {
         return Err(Problem::new(Code::InvalidScheduleName, reason));
     }
-    let mut spec = request.into_spec(state.store.now(), &state.store.zones())?;
-    caller.check_topic(&spec.topic)?;
-    spec.maker = caller.maker().cloned();
-    spec.message.body.publisher = spec.topic.is_callbacks().then(|| caller.owner().to_owned());
-    check_replace(&caller, &spec.topic, [&spec.message])?;
-    check_spec(&state, &spec)?;
-    let pushed = state.store.push_of(&spec.topic).await?;
+    let mut spec = request.into_spec(cx.store.now(), &cx.store.zones())?;
+    cx.caller.check_topic(&spec.topic)?;
+    spec.maker = cx.caller.maker().cloned();
+    spec.message.body.publisher = spec.topic.is_callbacks().then(|| cx.caller.owner().to_owned());
+    check_replace(&cx.caller, &spec.topic, [&spec.message])?;
+    check_spec(&cx, &spec)?;
+    let pushed = cx.store.push_of(&spec.topic).await?;
     let change = |present: Option<&store::Schedule>| {
-        present.map_or(Ok(()), |present| caller.check_topic_of(ITS_TOPIC, &present.spec.topic))?;
+        present
+            .map_or(Ok(()), |present| cx.caller.check_topic_of(ITS_TOPIC, &present.spec.topic))?;
         with_kept_secrets(spec.clone(), present, pushed.as_ref())
     };
-    let created = state.store.put_schedule(&name, change).await?;
+    let created = cx.store.put_schedule(&name, change).await?;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, answer_with_schedule(&state, &name).await?).into_response())
+    Ok((status, answer_with_schedule(&cx, &name).await?).into_response())
 }
 
 /// Get a schedule.
@@ -178,13 +178,8 @@ pub async fn put_schedule(
     get, path = "/schedules/{name}", tag = "schedules", params(SchedulePath),
     responses((status = 200, description = "The schedule", body = Schedule), ScheduleProblems, RedisProblems),
 )]
-pub async fn get_schedule(
-    State(state): State<AppState>,
-    SchedulePath(name): SchedulePath,
-    caller: Caller,
-    _: NoQuery,
-) -> Result<Response, Problem> {
-    let schedule = find_schedule(&state, &caller, &name).await?;
+pub async fn get_schedule(cx: Context, SchedulePath(name): SchedulePath, _: NoQuery) -> Answer {
+    let schedule = find_schedule(&cx, &cx.caller, &name).await?;
     Ok(json(&Schedule::of(&schedule)))
 }
 
@@ -196,13 +191,11 @@ pub async fn get_schedule(
     responses((status = 204, description = "The schedule is deleted"), ScheduleProblems, RedisProblems),
 )]
 pub async fn delete_schedule(
-    State(state): State<AppState>,
-    SchedulePath(name): SchedulePath,
-    caller: Caller,
+    cx: Context,
+    JudgedSchedule(name): JudgedSchedule,
     _: NoQuery,
 ) -> Result<StatusCode, Problem> {
-    check_schedule(&state, &caller, &name).await?;
-    state.store.delete_schedule(&name).await?;
+    cx.store.delete_schedule(&name).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -214,14 +207,12 @@ pub async fn delete_schedule(
     responses((status = 200, description = "The schedule", body = Schedule), ScheduleProblems, RedisProblems),
 )]
 pub async fn pause_schedule(
-    State(state): State<AppState>,
-    SchedulePath(name): SchedulePath,
-    caller: Caller,
-    _: OptionalJsonBody<Nothing>,
-) -> Result<Response, Problem> {
-    check_schedule(&state, &caller, &name).await?;
-    state.store.pause_schedule(&name).await?;
-    answer_with_schedule(&state, &name).await
+    cx: Context,
+    JudgedSchedule(name): JudgedSchedule,
+    _: NoBody,
+) -> Answer {
+    cx.store.pause_schedule(&name).await?;
+    answer_with_schedule(&cx, &name).await
 }
 
 /// Resume a schedule.
@@ -232,14 +223,12 @@ pub async fn pause_schedule(
     responses((status = 200, description = "The schedule", body = Schedule), ScheduleProblems, RedisProblems),
 )]
 pub async fn resume_schedule(
-    State(state): State<AppState>,
-    SchedulePath(name): SchedulePath,
-    caller: Caller,
-    _: OptionalJsonBody<Nothing>,
-) -> Result<Response, Problem> {
-    check_schedule(&state, &caller, &name).await?;
-    state.store.resume_schedule(&name).await?;
-    answer_with_schedule(&state, &name).await
+    cx: Context,
+    JudgedSchedule(name): JudgedSchedule,
+    _: NoBody,
+) -> Answer {
+    cx.store.resume_schedule(&name).await?;
+    answer_with_schedule(&cx, &name).await
 }
 
 /// Publish a schedule's message now.
@@ -253,14 +242,170 @@ pub async fn resume_schedule(
     ),
 )]
 pub async fn trigger_schedule(
-    State(state): State<AppState>,
-    SchedulePath(name): SchedulePath,
-    caller: Caller,
-    _: OptionalJsonBody<Nothing>,
-) -> Result<Response, Problem> {
-    check_schedule(&state, &caller, &name).await?;
-    let spec = state.store.get_schedule(&name).await?.spec;
-    let _taken = caller.spend(&state.store, &spec.topic, &[spec.message]).await?;
-    state.store.trigger_schedule(&name, caller.maker()).await?;
-    answer_with_schedule(&state, &name).await
+    cx: Context,
+    JudgedSchedule(name): JudgedSchedule,
+    _: NoBody,
+) -> Answer {
+    let spec = cx.store.get_schedule(&name).await?.spec;
+    let _taken = cx.caller.spend(&cx.store, &spec.topic, &[spec.message]).await?;
+    cx.store.trigger_schedule(&name, cx.caller.maker()).await?;
+    answer_with_schedule(&cx, &name).await
+}
+
+/// Schedules that are read at once, at least, for a key that may not read them all, and for one page.
+const CHUNK: usize = 100;
+const MAX_LOOKED_AT: usize = 1_000;
+
+answer! {
+    /// A page of schedules.
+    pub struct ScheduleList<'a> {
+        /// The schedules, by name.
+        items: Vec<Schedule<'a>>,
+        /// Cursor for the next page. Absent on the last page.
+        next_cursor: Option<String>,
+    }
+}
+
+request! {
+    /// Query parameters of listSchedules.
+    pub struct ListSchedulesParams {
+        /// Items per page, 1 to 1000; fewer if they are large.
+        pub limit: PageSize = PageSize::new(DEFAULT_PAGE),
+        /// The `next_cursor` of the previous page.
+        pub cursor: Option<Cursor>,
+    }
+}
+
+/// List schedules.
+///
+/// In order of their names, those whose topic the API key may read. Pass `next_cursor` to get the next page. A page looks at
+/// about 1000 schedules: for a key that may read few of them it may be empty and still have a `next_cursor`.
+#[utoipa::path(
+    get, path = "/schedules", tag = "schedules", params(ListSchedulesParams),
+    responses((status = 200, description = "A page of schedules, by name", body = ScheduleList), RedisProblems),
+)]
+pub async fn list_schedules(
+    cx: Context,
+    Query(ListSchedulesParams { limit, cursor }): Query<ListSchedulesParams>,
+) -> Answer {
+    let veil = match cx.caller.may_to_all() {
+        true => None,
+        false => Some(Seal::of(&cx.store, "dueq cursor").ok_or(Error::RedisUnavailable)?),
+    };
+    let after = open_cursor(cursor, |cursor| open(veil.as_ref(), cursor))?;
+    let (shown, next) = shown_schedules(&cx, after, limit.get() as usize).await?;
+    let next_cursor = next.and_then(|next| seal(veil.as_ref(), &next));
+    let items = shown.iter().map(Schedule::of).collect();
+    Ok(json(&ScheduleList { items, next_cursor }))
+}
+
+/// The next schedules that the caller may read, and after which one others may follow. Reads on until there is one, and no more
+/// than a page may cost: then it may be after one that is not shown.
+async fn shown_schedules(
+    cx: &Context,
+    mut after: Option<ScheduleName>,
+    limit: usize,
+) -> Result<(Vec<store::Schedule>, Option<ScheduleName>), Error> {
+    let chunk = if cx.caller.may_to_all() { limit } else { limit.max(CHUNK) };
+    let mut looked_at = 0;
+    loop {
+        let page = cx.store.list_schedules(after.as_ref(), chunk).await?;
+        let mut shown = page.items;
+        looked_at += shown.len();
+        shown.retain(|schedule| cx.caller.may(&schedule.spec.topic));
+        after = page.next_after;
+        if shown.len() > limit {
+            shown.truncate(limit);
+            after = shown.last().map(|last| last.name.clone());
+        }
+        if !shown.is_empty() || after.is_none() || looked_at >= MAX_LOOKED_AT {
+            return Ok((shown, after));
+        }
+    }
+}
+
+/// The cursor after this schedule. The list of a key that may not read all schedules may end at one that the key must not
+/// know of: then the name is encrypted.
+fn seal(veil: Option<&Seal>, last: &ScheduleName) -> Option<String> {
+    let place = last.to_string();
+    Some(match veil {
+        None => cursor::seal(&["schedules"], &place),
+        Some(veil) => {
+            cursor::seal(&["schedules", "some"], &veil.hide(b"schedules", place.as_bytes())?)
+        }
+    })
+}
+
+/// The schedule at which the cursor was given out.
+fn open(veil: Option<&Seal>, cursor: &str) -> Option<ScheduleName> {
+    let place: Vec<u8> = match veil {
+        None => cursor::open(&["schedules"], cursor)?,
+        Some(veil) => {
+            veil.show(b"schedules", &cursor::open::<Vec<u8>>(&["schedules", "some"], cursor)?)?
+        }
+    };
+    ScheduleName::parse(str::from_utf8(&place).ok()?).ok()
+}
+
+/// Ticks of a preview, at most.
+const MAX_TICKS: u64 = 100;
+
+request! {
+    /// Query parameters of previewSchedule.
+    pub struct PreviewScheduleParams {
+        pub timing: Flat<TimingFields>,
+        /// How many ticks, 1 to 100.
+        #[example = 5]
+        pub count: Bounded<1, MAX_TICKS> = Bounded::new(5),
+    }
+}
+
+answer! {
+    /// When a schedule would tick.
+    pub struct SchedulePreview {
+        /// The next ticks in order, RFC 3339 in UTC with ms. Fewer than asked for if there are no more.
+        next: Vec<Instant>,
+        /// The same in words. Absent where the expression has no short ones.
+        #[example = "every day at 09:00 in Europe/Berlin"]
+        description: Option<String>,
+        /// In words: what in `cron` may be meant otherwise. Absent if there is nothing.
+        warnings: Option<Vec<String>>,
+    }
+}
+
+/// Preview a schedule's ticks.
+///
+/// Returns when a schedule with this timing would tick next if it were put now, and refuses what putSchedule refuses. Stores
+/// nothing. Any key may ask. No schedule can be called `preview`.
+#[utoipa::path(
+    get, path = "/schedules/preview", tag = "schedules", params(PreviewScheduleParams),
+    responses((status = 200, description = "The next ticks", body = SchedulePreview)),
+)]
+pub async fn preview_schedule(
+    cx: Context,
+    Query(PreviewScheduleParams { timing, count }): Query<PreviewScheduleParams>,
+) -> Answer {
+    let now = cx.store.now();
+    let timing = timing.0.into_timing(now, &cx.store.zones())?;
+    let ticks = successors(timing.next_after(now), |tick| timing.next_after(*tick));
+    let next = ticks.take(count.get() as usize).map(Instant).collect();
+    let warnings = timing.warning().map(|warning| vec![warning]);
+    Ok(json(&SchedulePreview { next, description: timing.words(), warnings }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_of_a_key_that_may_not_read_all_hides_its_place() {
+        let name = ScheduleName::parse(&"x".repeat(128)).unwrap();
+        let veil = |secret: u8| Seal::new(&[secret; 32]);
+        let hidden = seal(veil(1).as_ref(), &name).unwrap();
+        assert!(hidden.len() <= cursor::MAX_CURSOR);
+        assert_eq!(open(veil(1).as_ref(), &hidden), Some(name.clone()));
+        assert_eq!(open(veil(2).as_ref(), &hidden).or(open(None, &hidden)), None);
+        let plain = seal(None, &name).unwrap();
+        assert_eq!((open(veil(1).as_ref(), &plain), open(None, &plain)), (None, Some(name)));
+    }
 }

@@ -1,6 +1,6 @@
 //! The beginning of a connection with TLS: the handshake, within bounds, and on a thread that serves no requests. It costs
-//! a hundred times what a request does, and strangers may begin as many as they like. Whoever speaks plain HTTP to a port
-//! with TLS is recognized by the first byte, and is told so.
+//! a hundred times what a request does, and strangers may begin as many as they like. A client that speaks plain HTTP to a port
+//! with TLS is recognized by the first byte and gets an answer that says so.
 
 use rustls::{ServerConfig, ServerConnection};
 use std::{
@@ -61,7 +61,7 @@ impl Handshakes {
         let shaken = self.thread.spawn(timeout(HANDSHAKE_TIMEOUT, shaken));
         let shaken = AbortOnDropHandle::new(shaken).await?;
         let mut transport = shaken.unwrap_or(Err(ErrorKind::TimedOut.into()))?;
-        // From here on, this thread is told when there is something to read.
+        // From here on, this thread polls the connection.
         let tcp = tcp_mut(&mut transport);
         *tcp = TcpStream::from_std(tcp.as_fd().try_clone_to_owned()?.into())?;
         let lacks_tls = matches!(transport, Either::Left(_));

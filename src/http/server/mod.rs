@@ -3,9 +3,7 @@
 pub(crate) mod activity;
 pub(crate) mod budget;
 pub(crate) mod connections;
-mod departure;
 pub(crate) mod handshake;
-pub(crate) mod heads;
 pub(crate) mod proxies;
 mod stream;
 

@@ -114,7 +114,7 @@ impl TrustedProxies {
     }
 }
 
-/// An address with or without a port; an IPv6 address before a port stands in brackets.
+/// An address with or without a port; an IPv6 address before a port is in brackets.
 fn address(text: &str) -> Option<IpAddr> {
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     let address = bare.parse().ok().or_else(|| Some(text.parse::<SocketAddr>().ok()?.ip()));

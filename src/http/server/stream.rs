@@ -3,15 +3,15 @@
 
 use super::{
     activity::Activity,
-    budget::{Budget, overloaded},
-    departure::Departure,
+    budget::{Budget, HeadHold, overloaded},
     handshake::{Transport, tcp, tcp_mut},
-    heads::HeadHold,
 };
 use crate::{json_line, problem::Problem};
 use axum::http::StatusCode;
 use dueq_base::files::random_name;
+use futures_util::FutureExt;
 use std::{
+    future::Future,
     io,
     pin::Pin,
     sync::Arc,
@@ -19,7 +19,8 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, Interest, ReadBuf, Take},
+    net::TcpStream,
     time::{Sleep, sleep},
 };
 
@@ -34,6 +35,8 @@ const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 /// hyper begins with a buffer of 8 KiB and doubles it, up to its limit for heads, whenever a read fills it. Reads of this
 /// size never do.
 const MAX_READ: u64 = 8 * 1024 - 1;
+/// Where the client has sent more than hyper takes, the end of that is looked for this often.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// A client's connection.
 pub(crate) struct Stream {
@@ -262,6 +265,39 @@ impl AsyncWrite for Stream {
             let read = ready!(Pin::new(tcp).poll_read(cx, &mut bytes));
             if read.is_err() || bytes.filled().is_empty() {
                 return Poll::Ready(Ok(()));
+            }
+        }
+    }
+}
+
+/// Notices that a client has gone. hyper does so itself as long as it has used up all that the client sent; a line break or a
+/// further request behind the one that is being answered keeps it from looking, and what is granted then goes nowhere.
+#[derive(Default)]
+struct Departure {
+    /// While there is more that hyper does not take.
+    again: Option<Pin<Box<Sleep>>>,
+}
+
+impl Departure {
+    /// hyper takes what the client sent, and sees its end itself.
+    fn reads(&mut self) {
+        self.again = None;
+    }
+
+    /// Ready once the client has gone.
+    fn poll(&mut self, tcp: &TcpStream, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            let mut next = [0];
+            match ready!(tcp.poll_peek(cx, &mut ReadBuf::new(&mut next))) {
+                Ok(0) | Err(_) => return Poll::Ready(()),
+                Ok(_) => {}
+            }
+            let again = self.again.get_or_insert_with(|| Box::pin(sleep(LOOK_EVERY)));
+            ready!(again.as_mut().poll(cx));
+            self.again = None;
+            // Ready, among other things, where the client has closed its side.
+            if tcp.ready(Interest::PRIORITY).now_or_never().is_some() {
+                return Poll::Ready(());
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Queues: created, found, listed, changed, purged and deleted.
 
 use super::{
-    super::{access::Verb, request::cursor::TopicsCursor, topics::readable},
+    super::{access::Verb, request::cursor, topics::readable},
     Call, Queue, answer,
     attributes::{Attributes, Changes, MAX_KEPT},
     done,
@@ -18,11 +18,11 @@ use serde_json::json;
 const MAX_NAME: usize = 80;
 /// Queues of one answer, at most.
 const MAX_LISTED: i64 = 1_000;
-/// How long a queue keeps a message unless told otherwise, ms: 4 days.
+/// How long a queue keeps a message by default, ms: 4 days.
 const RETENTION_MS: i64 = 345_600_000;
-/// The largest message unless told otherwise, bytes.
+/// The largest message by default, bytes.
 const MESSAGE_BYTES: i64 = 1_048_576;
-/// Tries to create a queue that somebody else creates and deletes meanwhile.
+/// Tries to create a queue that others create and delete meanwhile.
 const TRIES: usize = 5;
 
 #[derive(Deserialize)]
@@ -187,7 +187,8 @@ pub struct ListQueues {
 
 /// A page of queues that the caller may read, by name: where it begins, and how many it has at most.
 struct Page<'a> {
-    list: TopicsCursor<'a>,
+    /// What the names begin with.
+    prefix: &'a str,
     after: Option<String>,
     limit: usize,
 }
@@ -199,18 +200,18 @@ impl<'a> Page<'a> {
             let reason = "Must be between 1 and 1000, if provided.";
             return Err(Fault::invalid(most, "MaxResults", reason));
         }
-        let list = TopicsCursor(request.queue_name_prefix.as_deref().unwrap_or_default());
+        let prefix = request.queue_name_prefix.as_deref().unwrap_or_default();
         let token = request.next_token.as_deref().filter(|token| !token.is_empty());
         let after = token.map(|token| {
-            list.open(token)
+            cursor::open(&["topics", prefix], token)
                 .ok_or_else(|| Fault::invalid(token, "NextToken", "Not a token of this list."))
         });
-        Ok(Self { after: after.transpose()?, list, limit: most as usize })
+        Ok(Self { after: after.transpose()?, prefix, limit: most as usize })
     }
 
     async fn names(&self, call: &Call<'_>) -> Result<Vec<TopicName>, Fault> {
         let (store, after) = (&call.state.store, self.after.as_deref());
-        Ok(readable(store, &call.caller, self.list.0, after, self.limit + 1).await?)
+        Ok(readable(store, &call.caller, self.prefix, after, self.limit + 1).await?)
     }
 
     fn answer(
@@ -228,7 +229,10 @@ impl<'a> Page<'a> {
             body.insert(key.to_owned(), urls.into());
         }
         if let Some(last) = next {
-            body.insert("NextToken".to_owned(), self.list.seal(last).into());
+            body.insert(
+                "NextToken".to_owned(),
+                cursor::seal(&["topics", self.prefix], &last.to_string()).into(),
+            );
         }
         answer(&body)
     }

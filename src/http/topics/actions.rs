@@ -45,13 +45,9 @@ answer! {
         TopicProblems, RedisProblems,
     ),
 )]
-pub async fn pause_topic(
-    State(state): State<AppState>,
-    TopicPath(name): TopicPath,
-    _: OptionalJsonBody<Nothing>,
-) -> Result<Response, Problem> {
-    state.store.pause_topic(&name).await?;
-    answer_with_topic(&state, &name, Error::after_change).await
+pub async fn pause_topic(cx: Context, TopicPath(name): TopicPath, _: NoBody) -> Answer {
+    cx.store.pause_topic(&name).await?;
+    answer_with_topic(&cx, &name, Error::after_change).await
 }
 
 /// Resume a topic.
@@ -65,13 +61,9 @@ pub async fn pause_topic(
         TopicProblems, RedisProblems,
     ),
 )]
-pub async fn resume_topic(
-    State(state): State<AppState>,
-    TopicPath(name): TopicPath,
-    _: OptionalJsonBody<Nothing>,
-) -> Result<Response, Problem> {
-    state.store.resume_topic(&name).await?;
-    answer_with_topic(&state, &name, Error::after_change).await
+pub async fn resume_topic(cx: Context, TopicPath(name): TopicPath, _: NoBody) -> Answer {
+    cx.store.resume_topic(&name).await?;
+    answer_with_topic(&cx, &name, Error::after_change).await
 }
 
 /// Forecast what falls due.
@@ -85,12 +77,12 @@ pub async fn resume_topic(
     ),
 )]
 pub async fn forecast_topic(
-    State(state): State<AppState>,
+    cx: Context,
     TopicPath(name): TopicPath,
     Query(ForecastParams { bucket_ms, buckets }): Query<ForecastParams>,
-) -> Result<Response, Problem> {
+) -> Answer {
     let (bucket_ms, buckets) = (bucket_ms.millis(), buckets.get());
-    let (first_at, counts) = state.store.forecast_topic(&name, bucket_ms, buckets).await?;
+    let (first_at, counts) = cx.store.forecast_topic(&name, bucket_ms, buckets).await?;
     let bucket = |(i, count)| ForecastBucket { from_at: Instant(first_at + bucket_ms * i), count };
     let buckets = (0..).zip(counts).map(bucket).collect();
     Ok(json(&Forecast { buckets }))

@@ -1,6 +1,9 @@
 //! purgeTopic, redriveTopic, runTopic: what is done to many messages of a topic, to all of them or to those that a query finds.
 
-use crate::{prelude::*, request::cursor::BulkCursor};
+use crate::{
+    prelude::*,
+    request::cursor::{open, seal},
+};
 use dueq_model::{
     DEFAULT_REDRIVE, MAX_REDRIVE, MessageQuery, Millis, State as MessageState, TopicName,
 };
@@ -277,8 +280,11 @@ impl Work<'_> {
             caller.check_verb(Verb::Read, topic)?;
         }
         let query = choice.q.unwrap_or_default();
-        let list = BulkCursor(change.word(), topic, states, query.text());
-        let from = open_cursor(choice.cursor, |cursor| list.open(cursor))?.unwrap_or((0, None));
+        let of_states: String = states.iter().map(|state| format!("{},", state.word())).collect();
+        let list = [change.word(), topic.as_str(), &of_states, query.text()];
+        let is_known = |(state, _): &(usize, _)| *state < states.len();
+        let open = |cursor: &str| open(&list, cursor).filter(is_known);
+        let from = open_cursor(choice.cursor, open)?.unwrap_or((0, None));
         let selection = Selection { topic, states, query: &query, most, from };
         let search = state.searches.begin(caller).await?;
         let Selected { matched, scanned, next } = state.store.select(selection).await?;
@@ -291,7 +297,7 @@ impl Work<'_> {
             }
         };
         caller.changed(changed);
-        let next_cursor = next.as_ref().map(|(at, after)| list.seal((*at, after.as_ref())));
+        let next_cursor = next.map(|next| seal(&list, &next));
         let (matched, scanned) = (Some(matched.len() as i64), Some(scanned as i64));
         Ok((changed, Found { matched, scanned, next_cursor }))
     }

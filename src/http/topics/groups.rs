@@ -1,7 +1,6 @@
-//! listGroups and getGroup: what stands in line in a topic, group by group.
+//! listGroups and getGroup: the messages of a topic that wait in line, group by group.
 
-use crate::{prelude::*, request::cursor::GroupsCursor};
-use dueq_model::DEFAULT_PAGE;
+use crate::{prelude::*, request::cursor};
 use dueq_store as store;
 
 answer! {
@@ -30,16 +29,6 @@ answer! {
     }
 }
 
-request! {
-    /// Query parameters of listGroups.
-    pub struct ListGroupsParams {
-        /// Items per page, 1 to 1000.
-        pub limit: PageSize = PageSize::new(DEFAULT_PAGE),
-        /// The `next_cursor` of the previous page.
-        pub cursor: Option<Cursor>,
-    }
-}
-
 impl From<store::Group> for Group {
     fn from(found: store::Group) -> Self {
         let store::Group { name: group, leased, blocked, next_at, .. } = found;
@@ -51,19 +40,19 @@ impl From<store::Group> for Group {
 ///
 /// Returns the groups that have messages which are delayed, ready, leased or blocked.
 #[utoipa::path(
-    get, path = "/topics/{topic}/groups", tag = "topics", params(TopicPath, ListGroupsParams),
+    get, path = "/topics/{topic}/groups", tag = "topics", params(TopicPath, PageParams),
     responses((status = 200, description = "A page of groups", body = GroupList), TopicProblems, RedisProblems),
 )]
 pub async fn list_groups(
-    State(state): State<AppState>,
+    cx: Context,
     TopicPath(name): TopicPath,
-    Query(ListGroupsParams { limit, cursor }): Query<ListGroupsParams>,
-) -> Result<Response, Problem> {
-    let list = GroupsCursor(&name);
-    let after = open_cursor(cursor, |cursor| list.open(cursor))?;
+    Query(PageParams { limit, cursor }): Query<PageParams>,
+) -> Answer {
+    let list = ["groups", name.as_str()];
+    let after: Option<String> = open_cursor(cursor, |cursor| cursor::open(&list, cursor))?;
     let limit = limit.get() as usize;
-    let (groups, more) = state.store.groups(&name, after.as_deref(), limit).await?;
-    let next_cursor = groups.last().filter(|_| more).map(|last| list.seal(&last.id));
+    let (groups, more) = cx.store.groups(&name, after.as_deref(), limit).await?;
+    let next_cursor = groups.last().filter(|_| more).map(|last| cursor::seal(&list, &last.id));
     let items = groups.into_iter().map(Group::from).collect();
     Ok(json(&GroupList { items, next_cursor }))
 }
@@ -75,12 +64,8 @@ pub async fn list_groups(
     get, path = "/topics/{topic}/groups/{group}", tag = "topics", params(GroupPath),
     responses((status = 200, description = "The group", body = Group), TopicProblems, RedisProblems),
 )]
-pub async fn get_group(
-    State(state): State<AppState>,
-    GroupPath(name, group): GroupPath,
-    _: NoQuery,
-) -> Result<Response, Problem> {
-    let found = state.store.group(&name, &group).await?.map(Group::from);
+pub async fn get_group(cx: Context, GroupPath(name, group): GroupPath, _: NoQuery) -> Answer {
+    let found = cx.store.group(&name, &group).await?.map(Group::from);
     let none = Group { group, leased: 0, blocked: 0, next_at: None };
     Ok(json(&found.unwrap_or(none)))
 }

@@ -118,12 +118,12 @@ impl From<store::HistoryPoint> for HistoryPoint {
     ),
 )]
 pub async fn get_topic_history(
-    State(state): State<AppState>,
+    cx: Context,
     TopicPath(name): TopicPath,
     Query(HistoryParams { step_ms, points }): Query<HistoryParams>,
-) -> Result<Response, Problem> {
+) -> Answer {
     let step_ms = step_ms.0 as i64;
-    let points = state.store.history(&name, step_ms, points.get() as usize).await?;
+    let points = cx.store.history(&name, step_ms, points.get() as usize).await?;
     let points = points.into_iter().map(HistoryPoint::from).collect();
     Ok(json(&TopicHistory { step_ms, points }))
 }

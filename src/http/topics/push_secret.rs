@@ -25,24 +25,19 @@ answer! {
     get, path = "/topics/{topic}/push/secret", tag = "topics", params(TopicPath),
     responses((status = 200, description = "The secrets", body = PushSecrets), TopicProblems, RedisProblems),
 )]
-pub async fn get_push_secret(
-    State(state): State<AppState>,
-    TopicPath(name): TopicPath,
-    caller: Caller,
-    _: NoQuery,
-) -> Result<Response, Problem> {
-    let topic = state.store.known_topic(&name).await?;
+pub async fn get_push_secret(cx: Context, TopicPath(name): TopicPath, _: NoQuery) -> Answer {
+    let topic = cx.store.known_topic(&name).await?;
     // dueq's own comes into being with its first message.
     if topic.is_none() && !name.is_callbacks() {
         return Err(Error::TopicNotFound.into());
     }
     let push = topic.as_ref().and_then(|topic| topic.settings.push.as_ref());
     let own = push.map(|push| push.secrets.as_slice()).filter(|secrets| !secrets.is_empty());
-    let shared = own.filter(|_| is_shared(&name, caller.owner()));
+    let shared = own.filter(|_| is_shared(&name, cx.caller.owner()));
     let in_use = own.is_none() || shared.is_some();
     let secrets = match shared {
-        Some(secrets) => derived(secrets, &name, caller.owner()),
-        None => derived(&state.signing.borrow(), &name, caller.owner()),
+        Some(secrets) => derived(secrets, &name, cx.caller.owner()),
+        None => derived(&cx.signing.borrow(), &name, cx.caller.owner()),
     };
     let secrets = secrets.iter().map(|secret| secret.reveal().to_owned()).collect();
     let no_store = [(header::CACHE_CONTROL, "no-store")];

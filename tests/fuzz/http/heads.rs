@@ -4,14 +4,14 @@ use super::{Known, by_the_book, object};
 use crate::{
     input::MediaType,
     request::{
-        cursor::{MAX_CURSOR, MessagesCursor, SchedulesCursor, TopicsCursor},
+        cursor::{MAX_CURSOR, open, seal},
         extract::{IfMatch, Payload},
     },
     server::budget::Budget,
 };
 use axum::http::{HeaderMap, HeaderValue, header};
 use dueq_fuzz::{cases, number, spoilt, spoilt_text, text};
-use dueq_model::{MEMBER_BYTES, ScheduleName, State, TopicName};
+use dueq_model::{MEMBER_BYTES, State, TopicName};
 use dueq_store::ListCursor;
 use proptest::{collection::vec, prelude::*, sample::select};
 
@@ -86,13 +86,12 @@ proptest! {
     ) {
         let topic = TopicName::parse(&name).unwrap();
         let next = ListCursor { part, score, member };
-        let cursor = MessagesCursor(&topic, state, "").seal(&next);
+        let list = ["messages", topic.as_str(), state.word(), ""];
+        let cursor = seal(&list, &next);
         prop_assert!(cursor.len() <= MAX_CURSOR);
-        prop_assert_eq!(MessagesCursor(&topic, state, "").open(&cursor), Some(next));
-        let cursor = TopicsCursor(&prefix).seal(&topic);
-        prop_assert_eq!(TopicsCursor(&prefix).open(&cursor), Some(name.clone()));
-        let schedule = ScheduleName::parse(&name).unwrap();
-        prop_assert_eq!(SchedulesCursor(None).open(&SchedulesCursor(None).seal(&schedule).unwrap()), Some(schedule));
+        prop_assert_eq!(open(&list, &cursor), Some(next));
+        let cursor = seal(&["topics", &prefix], &name);
+        prop_assert_eq!(open(&["topics", &prefix], &cursor), Some(name));
     }
 
     #[test]
@@ -100,9 +99,8 @@ proptest! {
         cursor in spoilt_text(Just("kS6c9ZfNn2gxMjM0NTY3ODkwYWJjZGVmZ2hpamts")),
         state in select(&STATES[..]),
     ) {
-        let topic = TopicName::parse("orders").unwrap();
-        prop_assert_eq!(MessagesCursor(&topic, state, "").open(&cursor), None);
-        prop_assert_eq!(TopicsCursor("").open(&cursor), None);
-        prop_assert_eq!(SchedulesCursor(None).open(&cursor), None);
+        let list = ["messages", "orders", state.word(), ""];
+        prop_assert!(open::<ListCursor>(&list, &cursor).is_none());
+        prop_assert_eq!(open::<String>(&["topics", ""], &cursor), None);
     }
 }

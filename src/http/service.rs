@@ -1,44 +1,62 @@
-//! Health, readiness, metrics and the OpenAPI document, for operators and tools.
-
-pub(crate) mod instances;
-pub(crate) mod scrape;
+//! Health, readiness, metrics, instances and the OpenAPI document, for operators and tools. However often these are asked for,
+//! Redis is asked once a second.
 
 use crate::{openapi::OpenapiDocument, prelude::*};
 use axum::http::{HeaderMap, header};
 use bytes::Bytes;
-use dueq_store::Store;
-use scrape::Scrape;
-use std::time::{self, Duration};
-use tokio::sync::Mutex;
+use dueq_base::metrics::{Contents, RedisGauges, RedisMemory};
+use dueq_store as store;
+use std::{
+    sync::Arc,
+    time::{self, Duration},
+};
+use tokio::{sync::Mutex, time::timeout};
 
-/// How long a health check of Redis answers further requests.
+/// How long an answer of Redis about its health and its memory is shown.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// How long the counts of topics and schedules are shown.
+const CONTENTS_INTERVAL: Duration = Duration::from_secs(5);
+/// How long a scrape waits for the readiness.
+const READY_TIME: Duration = Duration::from_secs(1);
 
 /// The format of metrics that is preferred.
 const OPENMETRICS: &str = "application/openmetrics-text";
 
-/// The latest health check of Redis, and when it was made.
-#[derive(Default)]
-pub(crate) struct HealthCheck(Mutex<Option<(time::Instant, RedisHealth)>>);
-
 /// The warnings about a Redis that can serve, or the reason why it cannot.
 type RedisHealth = Result<Vec<String>, String>;
 
-impl HealthCheck {
-    /// Returns the health of Redis, at most a second old. Concurrent requests wait for the same check.
-    async fn health(&self, store: &Store) -> RedisHealth {
+/// The latest answers of Redis.
+#[derive(Default)]
+pub(crate) struct Checks {
+    health: Latest<RedisHealth>,
+    memory: Latest<Result<Option<RedisMemory>, Error>>,
+    contents: Latest<Option<Arc<Contents>>>,
+}
+
+/// An answer, and when it was given.
+struct Latest<T>(Mutex<Option<(time::Instant, T)>>);
+
+impl<T> Default for Latest<T> {
+    fn default() -> Self {
+        Self(Mutex::new(None))
+    }
+}
+
+impl<T: Clone> Latest<T> {
+    /// The latest answer if it is recent and still valid, or else a new one, for which all concurrent requests wait.
+    async fn get(
+        &self,
+        interval: Duration,
+        is_valid: impl AsyncFnOnce(&T) -> bool,
+        look: impl Future<Output = T>,
+    ) -> T {
         let mut latest = self.0.lock().await;
         match &*latest {
-            // A connection that was lost meanwhile is not ready for the next request.
-            Some((at, health))
-                if at.elapsed() < CHECK_INTERVAL && (health.is_err() || store.is_whole().await) =>
-            {
-                health.clone()
-            }
+            Some((at, found)) if at.elapsed() < interval && is_valid(found).await => found.clone(),
             _ => {
-                let health = store.health().await;
-                *latest = Some((time::Instant::now(), health.clone()));
-                health
+                let found = look.await;
+                *latest = Some((time::Instant::now(), found.clone()));
+                found
             }
         }
     }
@@ -112,14 +130,16 @@ pub async fn get_readiness(State(state): State<AppState>, _: NoQuery) -> Result<
 }
 
 /// Whether the server is ready.
-pub(crate) async fn readiness(state: &AppState) -> RedisHealth {
+async fn readiness(state: &AppState) -> RedisHealth {
     if *state.stopping.borrow() {
         return Err("dueq is stopping".to_owned());
     }
     if let Some(part) = state.metrics.background.broken() {
         return Err(format!("a part of dueq failed and is restarting: {part}"));
     }
-    state.redis_health.health(&state.store).await
+    // A connection that was lost meanwhile is not ready for the next request.
+    let is_whole = async |health: &RedisHealth| health.is_err() || state.store.is_whole().await;
+    state.checks.health.get(CHECK_INTERVAL, is_whole, state.store.health()).await
 }
 
 /// Metrics for Prometheus.
@@ -138,7 +158,7 @@ pub async fn get_metrics(
     headers: HeaderMap,
     _: NoQuery,
 ) -> Result<Response, Problem> {
-    Scrape::look(&state).await;
+    look_at_redis(&state).await;
     let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let accept = accept.collect::<Vec<_>>().join(",").to_ascii_lowercase();
     let classic = accept.contains("text/plain") && !accept.contains(OPENMETRICS);
@@ -150,6 +170,30 @@ pub async fn get_metrics(
     };
     let text = text.map_err(|_| Error::Internal)?;
     Ok(([(header::CONTENT_TYPE, content_type)], text).into_response())
+}
+
+/// Notes for the metrics what Redis says. A Redis that does not answer delays no scrape for long.
+async fn look_at_redis(state: &AppState) {
+    let Checks { memory, contents, .. } = &state.checks;
+    let ready = timeout(READY_TIME, readiness(state));
+    let memory = memory.get(CHECK_INTERVAL, async |_| true, state.store.redis_memory());
+    let (ready, memory) = tokio::join!(ready, memory);
+    let look = async {
+        match state.store.contents().await {
+            Ok(contents) => Some(Arc::new(contents)),
+            Err(error) => {
+                tracing::debug!(%error, "topics could not be counted for metrics");
+                None
+            }
+        }
+    };
+    let up = memory.is_ok();
+    let contents = match up {
+        true => contents.get(CONTENTS_INTERVAL, async |_| true, look).await,
+        false => None,
+    };
+    let (ready, memory) = (matches!(ready, Ok(Ok(_))), memory.ok().flatten());
+    state.metrics.saw_redis(RedisGauges { ready, up, memory, contents });
 }
 
 /// This document.
@@ -179,4 +223,73 @@ pub async fn get_openapi_3_0(
 
 fn document(text: &Bytes) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], text.clone()).into_response()
+}
+
+answer! {
+    /// An instance of dueq.
+    pub struct DueqInstance {
+        /// Its id, drawn at its start.
+        #[example = "9f86d081884c7d65"]
+        id: String,
+        /// The version of dueq that it runs.
+        #[example = "0.1.0"]
+        version: String,
+        /// When it was started, RFC 3339 in UTC with ms.
+        started_at: Instant,
+        /// When it last said that it runs, RFC 3339 in UTC with ms. It does so every 10 s, with the numbers below. An instance
+        /// of an older version says none.
+        seen_at: Instant,
+        /// Connections to Redis that its requests go through.
+        lanes: Option<i64>,
+        /// Long polls that wait.
+        waiters: Option<i64>,
+        /// Resident memory of its process, bytes.
+        memory_bytes: Option<i64>,
+        /// How far the clock of its machine is ahead of Redis's, ms; negative if it is behind. Too high by the time that an
+        /// answer of Redis takes.
+        clock_offset_ms: Option<i64>,
+        /// The version of its time zone database. The instances with the newest decide when schedules tick.
+        #[example = "2026f"]
+        tzdata: Option<String>,
+    }
+}
+
+answer! {
+    /// The instances of dueq.
+    pub struct InstanceList {
+        /// The instances, in the order in which they started.
+        items: Vec<DueqInstance>,
+    }
+}
+
+impl From<store::Instance> for DueqInstance {
+    fn from(found: store::Instance) -> Self {
+        let store::Instance { id, version, started_at, seen_at, load, tzdata } = found;
+        let store::Load { lanes, waiters, memory_bytes, clock_offset_ms } = load;
+        let (started_at, seen_at) = (Instant(started_at), Instant(seen_at));
+        Self {
+            id,
+            version,
+            started_at,
+            seen_at,
+            lanes,
+            waiters,
+            memory_bytes,
+            clock_offset_ms,
+            tzdata,
+        }
+    }
+}
+
+/// List instances.
+///
+/// Returns the instances of dueq that share this Redis and its key prefix, at most 1000. An instance that stops leaves the list at once;
+/// one that dies is listed for another minute.
+#[utoipa::path(
+    get, path = "/instances", tag = "service",
+    responses((status = 200, description = "The instances", body = InstanceList), RedisProblems),
+)]
+pub async fn list_instances(cx: Context, _: NoQuery) -> Answer {
+    let items = cx.store.instances().await?.into_iter().map(DueqInstance::from).collect();
+    Ok(json(&InstanceList { items }))
 }
