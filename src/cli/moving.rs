@@ -156,7 +156,7 @@ fn open(path: &Path) -> Result<(Source, Option<u64>), ExportError> {
 fn check<R: BufRead>(mut reader: Reader<R>) -> Result<(Reader<R>, End), ExportError> {
     let mut progress = Progress::new("checked", None);
     let mut last = End::default();
-    while let Some(line) = reader.next()? {
+    while let Some(line) = reader.next_line()? {
         match line {
             Line::Message(_) => progress.add(1),
             Line::End(end) => last = end,
@@ -186,7 +186,7 @@ async fn load_into(
     let mut progress = Progress::new(if dry_run { "checked" } else { "loaded" }, total);
     let (mut loader, mut last) = (Loader::new(store, options), End::default());
     loop {
-        let line = match reader.next() {
+        let line = match reader.next_line() {
             Ok(Some(line)) => line,
             Ok(None) => break,
             Err(error) => return Err(loader.cut(error).await),

@@ -52,7 +52,7 @@ impl<R: BufRead> Reader<R> {
     /// The next line; `None` behind the last.
     ///
     /// Errors: with the line and the reason, the line is wrong, or the dump ends before its last.
-    pub fn next(&mut self) -> Result<Option<Line>, ExportError> {
+    pub fn next_line(&mut self) -> Result<Option<Line>, ExportError> {
         self.buffer.clear();
         let read = (&mut self.from).take(MAX_LINE).read_until(b'\n', &mut self.buffer);
         read.map_err(|error| ExportError::File("cannot read the dump".to_owned(), error))?;

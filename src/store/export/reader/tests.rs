@@ -27,7 +27,7 @@ fn read(lines: &[&str]) -> Result<u64, String> {
 
 fn read_text(text: &str) -> Result<u64, String> {
     let mut reader = Reader::new(text.as_bytes());
-    while reader.next().map_err(|error| error.to_string())?.is_some() {}
+    while reader.next_line().map_err(|error| error.to_string())?.is_some() {}
     Ok(reader.number)
 }
 
