@@ -17,7 +17,7 @@ help: ## This list
 
 .PHONY: run
 run: redis need-cargo ## dueq with its own Redis, built without link-time optimization; ARGS="--listen 127.0.0.1:9000"
-	$(CARGO) build --profile quick --locked
+	$(CARGO) build --profile quick --locked --bin dueq
 	@exec $(TARGET)/quick/dueq serve $(ARGS)
 
 # The profile of `run`, whose build is used again.
