@@ -107,7 +107,7 @@ impl Watched {
             1 => self.files.iter().all(|path| ends_in_line_break(path)),
             same => same == LOOKS_OF_OPEN || same % LOOKS_TO_RETRY == 0,
         };
-        if !is_asked && !(self.is_changed && is_due) {
+        if !(is_asked || self.is_changed && is_due) {
             if self.other >= LOOKS_TO_REPORT {
                 self.say("it is still being written".to_owned(), false);
             }

@@ -4,6 +4,8 @@
 //! It measures the server that `--server` names, or starts one with a private Redis. `load` generates the load over the
 //! connections of `client`, `work` defines what each connection sends, and `lateness` measures due times.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
 mod client;
 mod lateness;
 mod load;

@@ -126,7 +126,8 @@ impl Store {
                         // A call is bounded, so a request may take several. One that has nothing yet was crowded out by those
                         // before it in the same call; one that has something, and got no more, leaves the rest to others.
                         let late = (count == 0 || got.cleared) && Instant::now() >= until;
-                        if !waits && got.more && !late && !(begun && count == 0) {
+                        let is_done = waits || !got.more || late || begun && count == 0;
+                        if !is_done {
                             again = Some(partition.clone());
                         }
                         outcomes[*at].grants.append(got.grants);
