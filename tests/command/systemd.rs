@@ -24,6 +24,6 @@ async fn systemd_is_told_when_dueq_is_ready_and_when_it_stops() {
     // Nobody listens: it serves all the same, and says so.
     drop(socket);
     let mut dueq = Dueq::on(&redis).env("NOTIFY_SOCKET", &path).start().await;
-    assert!(dueq.log().contains("systemd cannot be told"), "{}", dueq.log());
+    assert!(dueq.log().contains("systemd cannot be notified"), "{}", dueq.log());
     assert_eq!(dueq.term().await, 0);
 }
