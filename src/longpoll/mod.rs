@@ -119,13 +119,14 @@ impl LongPolls {
                     .await
                     .unwrap_or(Err(Error::OutcomeUnknown)),
             };
+            let leased = leased.and_then(|mut one| one.pop().unwrap_or(Err(Error::Internal)));
             let outcome = match leased {
                 // The others may be on another server.
                 Err(error @ (Error::RedisUnavailable | Error::OutcomeUnknown)) => {
                     failed.push(error);
                     continue;
                 }
-                leased => leased?.pop().unwrap_or(Err(Error::Internal))?,
+                leased => leased?,
             };
             if !outcome.grants.messages().is_empty() {
                 return Ok(outcome.grants);
