@@ -54,7 +54,7 @@ test-all: redis checkers ahead lint ## Everything, as CI runs it: browsers, othe
 	@tests/setup.sh
 	@status=0; \
 	$(CARGO) test --locked --no-fail-fast || status=1; \
-	$(CARGO) test --locked --no-fail-fast --test contract --test command -- --ignored || status=1; \
+	$(CARGO) test --locked --no-fail-fast --test contract --test command -- --ignored --test-threads 2 || status=1; \
 	tests/engines.sh slice || status=1; \
 	tests/sdk/all.sh --present || status=1; \
 	exit $$status

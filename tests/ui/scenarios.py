@@ -452,6 +452,7 @@ def purges_only_what_was_typed(world):
     view = world.view().open("#/topics/purges")
     view.page.click("[aria-label='More actions'][data-menu]")
     view.page.click(".popover:popover-open button:has-text('Purge')")
+    view.page.wait_for_selector("dialog[open] button[type=submit]")
     view.page.click("dialog button[type=submit]", force=True)
     assert api("GET", "/topics/purges")["counts"]["ready"] == 3, "the name was not typed"
     view.page.fill("dialog input", "purges")
@@ -775,10 +776,10 @@ def shows_new_messages_without_a_reload(world):
 def switches_theme_and_remembers_it(world):
     view = world.view().open("#/")
     view.press("t")
-    assert view.page.evaluate("document.documentElement.dataset.theme") == "dark"
+    view.until("document.documentElement.dataset.theme === 'dark'")
     view.page.reload()
     view.page.wait_for_selector("main h1")
-    assert view.page.evaluate("document.documentElement.dataset.theme") == "dark"
+    view.until("document.documentElement.dataset.theme === 'dark'")
     view.check()
 
 
@@ -801,7 +802,7 @@ def opens_row_actions_by_keyboard(world):
     view = world.view().open("#/?filter=emails")
     view.press("j", ".")
     view.page.wait_for_selector(".popover:popover-open")
-    assert view.page.evaluate("document.activeElement.closest('.popover') !== null")
+    view.until("document.activeElement.closest('.popover') !== null")
     view.axe()
     view.press("Escape")
     view.until("!document.querySelector('.popover:popover-open')")
