@@ -261,17 +261,12 @@ answer! {
     responses((status = 200, description = "The result for each", body = AckBatchResponse)),
 )]
 pub async fn ack_batch(
-    State(state): State<AppState>,
-    caller: Caller,
+    cx: Context,
     trace: Trace,
     JsonBody(request, _): JsonBody<AckBatchRequest>,
-) -> Result<Response, Problem> {
-    let acks: Vec<_> =
-        request.messages.0.into_iter().map(|it| it.ack.0.with(Ack::default())).collect();
-    trace.counts(acks.len());
-    let ids: Vec<_> = acks.iter().map(|(id, ..)| *id).collect();
-    let outcomes = settle_all(&state, &caller, acks).await;
-    let results = results(ids, outcomes, |id, status, _| AckResult { id, status });
+) -> Answer {
+    let acks = request.messages.0.into_iter().map(|it| it.ack.0.with(Ack::default())).collect();
+    let results = settle_batch(&cx, &trace, acks, |id, status, _| AckResult { id, status }).await;
     Ok(json(&AckBatchResponse { results }))
 }
 
@@ -285,13 +280,16 @@ pub async fn settle_all<W: Settle>(
     caller.on_permitted(&state.store, all, |(id, ..)| *id, settle).await
 }
 
-/// The result of each item: its status and, where it is `ok`, what came of it.
-fn results<T, R>(
-    ids: impl IntoIterator<Item = MessageId>,
-    outcomes: Vec<Result<T, Error>>,
-    result: impl Fn(MessageId, &'static str, Option<T>) -> R,
+/// Does it for a batch. The result of each item: its status and, where it is `ok`, what came of it.
+async fn settle_batch<W: Settle, R>(
+    cx: &Context,
+    trace: &Trace,
+    all: Vec<(MessageId, String, W)>,
+    result: impl Fn(MessageId, &'static str, Option<W::Outcome>) -> R,
 ) -> Vec<R> {
-    let outcomes = ids.into_iter().zip(outcomes);
+    trace.counts(all.len());
+    let ids: Vec<_> = all.iter().map(|(id, ..)| *id).collect();
+    let outcomes = ids.into_iter().zip(settle_all(cx, &cx.caller, all).await);
     outcomes.map(|(id, outcome)| result(id, outcome_of(&outcome), outcome.ok())).collect()
 }
 
@@ -304,23 +302,20 @@ fn results<T, R>(
     responses((status = 200, description = "The result for each", body = NackBatchResponse)),
 )]
 pub async fn nack_batch(
-    State(state): State<AppState>,
-    caller: Caller,
+    cx: Context,
     trace: Trace,
     JsonBody(request, _): JsonBody<NackBatchRequest>,
-) -> Result<Response, Problem> {
+) -> Answer {
     let nack = |NackBatchItem { ack, nack }| ack.0.with(Nack::Asked(nack.0.into()));
-    let nacks: Vec<_> = request.messages.0.into_iter().map(nack).collect();
-    trace.counts(nacks.len());
-    let ids: Vec<_> = nacks.iter().map(|(id, ..)| *id).collect();
-    let outcomes = settle_all(&state, &caller, nacks).await;
-    let results = results(ids, outcomes, |id, status, nacked: Option<Nacked>| NackResult {
+    let nacks = request.messages.0.into_iter().map(nack).collect();
+    let result = |id, status, nacked: Option<Nacked>| NackResult {
         id,
         status,
         state: nacked.as_ref().map(|nacked| nacked.state),
         due_at: nacked.as_ref().and_then(|nacked| nacked.due_at).map(Instant),
         attempt: nacked.map(|nacked| nacked.attempt),
-    });
+    };
+    let results = settle_batch(&cx, &trace, nacks, result).await;
     Ok(json(&NackBatchResponse { results }))
 }
 
@@ -333,23 +328,20 @@ pub async fn nack_batch(
     responses((status = 200, description = "The result for each", body = ExtendBatchResponse)),
 )]
 pub async fn extend_batch(
-    State(state): State<AppState>,
-    caller: Caller,
+    cx: Context,
     trace: Trace,
     JsonBody(request, _): JsonBody<ExtendBatchRequest>,
-) -> Result<Response, Problem> {
+) -> Answer {
     let extend = |ExtendBatchItem { ack, lease_ms }| {
         ack.0.with(Extend { lease_ms: lease_ms.get(), shortens: false })
     };
-    let extends: Vec<_> = request.messages.0.into_iter().map(extend).collect();
-    trace.counts(extends.len());
-    let ids: Vec<_> = extends.iter().map(|(id, ..)| *id).collect();
-    let outcomes = settle_all(&state, &caller, extends).await;
-    let results = results(ids, outcomes, |id, status, lease: Option<Extended>| ExtendResult {
+    let extends = request.messages.0.into_iter().map(extend).collect();
+    let result = |id, status, lease: Option<Extended>| ExtendResult {
         id,
         status,
         lease_ms: lease.as_ref().map(|lease| lease.lease_ms),
         lease_expires_at: lease.map(|lease| Instant(lease.lease_expires_at)),
-    });
+    };
+    let results = settle_batch(&cx, &trace, extends, result).await;
     Ok(json(&ExtendBatchResponse { results }))
 }

@@ -40,12 +40,8 @@ answer! {
     request_body(content = IdsRequest, description = "The messages"),
     responses((status = 200, description = "The result for each", body = IdsResponse)),
 )]
-pub async fn redrive_batch(
-    State(state): State<AppState>,
-    caller: Caller,
-    JsonBody(request, _): JsonBody<IdsRequest>,
-) -> Response {
-    change_by_ids(&state, &caller, Change::Redrive, request).await
+pub async fn redrive_batch(cx: Context, JsonBody(request, _): JsonBody<IdsRequest>) -> Response {
+    change_by_ids(&cx, Change::Redrive, request).await
 }
 
 /// Delete messages.
@@ -57,12 +53,8 @@ pub async fn redrive_batch(
     request_body(content = IdsRequest, description = "The messages"),
     responses((status = 200, description = "The result for each", body = IdsResponse)),
 )]
-pub async fn delete_batch(
-    State(state): State<AppState>,
-    caller: Caller,
-    JsonBody(request, _): JsonBody<IdsRequest>,
-) -> Response {
-    change_by_ids(&state, &caller, Change::Delete, request).await
+pub async fn delete_batch(cx: Context, JsonBody(request, _): JsonBody<IdsRequest>) -> Response {
+    change_by_ids(&cx, Change::Delete, request).await
 }
 
 /// Make messages due.
@@ -74,27 +66,18 @@ pub async fn delete_batch(
     request_body(content = IdsRequest, description = "The messages"),
     responses((status = 200, description = "The result for each", body = IdsResponse)),
 )]
-pub async fn run_batch(
-    State(state): State<AppState>,
-    caller: Caller,
-    JsonBody(request, _): JsonBody<IdsRequest>,
-) -> Response {
-    change_by_ids(&state, &caller, Change::Run, request).await
+pub async fn run_batch(cx: Context, JsonBody(request, _): JsonBody<IdsRequest>) -> Response {
+    change_by_ids(&cx, Change::Run, request).await
 }
 
-async fn change_by_ids(
-    state: &AppState,
-    caller: &Caller,
-    change: Change,
-    request: IdsRequest,
-) -> Response {
+async fn change_by_ids(cx: &Context, change: Change, request: IdsRequest) -> Response {
     let ids = request.ids.0;
     let work = async |ids: Vec<MessageId>| {
         let messages: Vec<_> = ids.into_iter().map(|id| (id, Due::After(0))).collect();
-        state.store.change_messages(change, &[], &messages).await
+        cx.store.change_messages(change, &[], &messages).await
     };
-    let outcomes = caller.on_permitted(&state.store, ids.clone(), |id| *id, work).await;
-    caller.changed(outcomes.iter().filter(|outcome| outcome.is_ok()).count() as i64);
+    let outcomes = cx.caller.on_permitted(&cx.store, ids.clone(), |id| *id, work).await;
+    cx.caller.changed(outcomes.iter().filter(|outcome| outcome.is_ok()).count() as i64);
     let result = |(id, outcome)| IdResult { id, status: outcome_of(&outcome) };
     json(&IdsResponse { results: ids.into_iter().zip(outcomes).map(result).collect() })
 }

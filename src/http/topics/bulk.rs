@@ -7,7 +7,7 @@ use crate::{
 use dueq_model::{
     DEFAULT_REDRIVE, MAX_REDRIVE, MessageQuery, Millis, State as MessageState, TopicName,
 };
-use dueq_store::{Change, Selected, Selection};
+use dueq_store::{Change, Selected, Selection, Worked};
 use std::collections::HashSet;
 
 request! {
@@ -145,21 +145,16 @@ answer! {
     ),
 )]
 pub async fn purge_topic(
-    State(state): State<AppState>,
+    cx: Context,
     TopicPath(name): TopicPath,
-    caller: Caller,
     JsonBody(request, _): JsonBody<PurgeRequest>,
-) -> Result<Response, Problem> {
+) -> Answer {
     let states = request.states.0.into_iter().map(MessageState::from);
     let mut states: Vec<_> =
         states.filter(|state| request.force || *state != MessageState::Leased).collect();
     let choice = request.choice.0;
     let (purged, remaining, found) = match choice.is_made() {
-        false => {
-            let done = state.store.purge_topic(&name, &states).await?;
-            caller.changed(done.done);
-            (done.done, done.remaining, Found::default())
-        }
+        false => all_of(&cx, cx.store.purge_topic(&name, &states).await?),
         true => {
             // As a purge of all has it: what is delayed includes what is blocked, which goes before others let it go.
             if states.contains(&MessageState::Delayed) && !states.contains(&MessageState::Blocked) {
@@ -168,8 +163,7 @@ pub async fn purge_topic(
             states.sort_by_key(|state| *state != MessageState::Blocked);
             let change = Change::Purge;
             let work = Work { change, states: &states, most: MAX_REDRIVE, spread_ms: 0 };
-            let (purged, found) = work.through(&state, &caller, &name, choice).await?;
-            (purged, work.left(&state, &name, purged).await?, found)
+            work.chosen(&cx, &name, choice).await?
         }
     };
     let Found { matched, scanned, next_cursor } = found;
@@ -190,24 +184,18 @@ pub async fn purge_topic(
     ),
 )]
 pub async fn redrive_topic(
-    State(state): State<AppState>,
+    cx: Context,
     TopicPath(name): TopicPath,
-    caller: Caller,
     JsonBody(request, _): OptionalJsonBody<RedriveRequest>,
-) -> Result<Response, Problem> {
+) -> Answer {
     let RedriveRequest { max_messages, spread_ms, choice } = request;
     let (most, spread_ms, choice) = (max_messages.get(), spread_ms.millis(), choice.0);
     let (redriven, remaining, found) = match choice.is_made() {
-        false => {
-            let done = state.store.redrive_topic(&name, most, spread_ms).await?;
-            caller.changed(done.done);
-            (done.done, done.remaining, Found::default())
-        }
+        false => all_of(&cx, cx.store.redrive_topic(&name, most, spread_ms).await?),
         true => {
             let states = &[MessageState::Dead];
             let work = Work { change: Change::Redrive, states, most, spread_ms };
-            let (redriven, found) = work.through(&state, &caller, &name, choice).await?;
-            (redriven, work.left(&state, &name, redriven).await?, found)
+            work.chosen(&cx, &name, choice).await?
         }
     };
     let Found { matched, scanned, next_cursor } = found;
@@ -227,11 +215,10 @@ pub async fn redrive_topic(
     ),
 )]
 pub async fn run_topic(
-    State(state): State<AppState>,
+    cx: Context,
     TopicPath(name): TopicPath,
-    caller: Caller,
     JsonBody(request, _): OptionalJsonBody<RunRequest>,
-) -> Result<Response, Problem> {
+) -> Answer {
     let RunRequest { states, max_messages, spread_ms, choice } = request;
     let states: Vec<_> = match states {
         Some(states) => states.0.into_iter().map(MessageState::from).collect(),
@@ -239,9 +226,15 @@ pub async fn run_topic(
     };
     let (most, spread_ms) = (max_messages.get(), spread_ms.millis());
     let work = Work { change: Change::Run, states: &states, most, spread_ms };
-    let (run, found) = work.through(&state, &caller, &name, choice.0).await?;
+    let (run, found) = work.through(&cx, &name, choice.0).await?;
     let (matched, scanned) = (found.matched.unwrap_or(0), found.scanned.unwrap_or(0));
     Ok(json(&RunResponse { run, matched, scanned, next_cursor: found.next_cursor }))
+}
+
+/// What was done to all messages in a state, without a search.
+fn all_of(cx: &Context, Worked { done, remaining, .. }: Worked) -> (i64, i64, Found) {
+    cx.caller.changed(done);
+    (done, remaining, Found::default())
 }
 
 impl Choice {
@@ -270,14 +263,13 @@ impl Work<'_> {
     /// Does it to the messages that are chosen, and says to how many. A query tells what is in messages, so it wants `read` too.
     async fn through(
         &self,
-        state: &AppState,
-        caller: &Caller,
+        cx: &Context,
         topic: &TopicName,
         choice: Choice,
     ) -> Result<(i64, Found), Problem> {
         let Self { change, states, most, spread_ms } = *self;
         if choice.q.is_some() {
-            caller.check_verb(Verb::Read, topic)?;
+            cx.caller.check_verb(Verb::Read, topic)?;
         }
         let query = choice.q.unwrap_or_default();
         let of_states: String = states.iter().map(|state| format!("{},", state.word())).collect();
@@ -286,26 +278,32 @@ impl Work<'_> {
         let open = |cursor: &str| open(&list, cursor).filter(is_known);
         let from = open_cursor(choice.cursor, open)?.unwrap_or((0, None));
         let selection = Selection { topic, states, query: &query, most, from };
-        let search = state.searches.begin(caller).await?;
-        let Selected { matched, scanned, next } = state.store.select(selection).await?;
+        let search = cx.searches.begin(&cx.caller).await?;
+        let Selected { matched, scanned, next } = cx.store.select(selection).await?;
         drop(search);
         let changed = match choice.dry_run {
             true => 0,
             false => {
                 let spread = (spread_ms, 0, matched.len() as i64);
-                state.store.change_selected(change, states, &matched, spread).await?
+                cx.store.change_selected(change, states, &matched, spread).await?
             }
         };
-        caller.changed(changed);
+        cx.caller.changed(changed);
         let next_cursor = next.map(|next| seal(&list, &next));
         let (matched, scanned) = (Some(matched.len() as i64), Some(scanned as i64));
         Ok((changed, Found { matched, scanned, next_cursor }))
     }
 
-    /// How many messages are in these states after `changed` were changed.
-    async fn left(&self, state: &AppState, topic: &TopicName, changed: i64) -> Result<i64, Error> {
-        let (_, counts) =
-            state.store.topic(topic).await.map_err(|error| error.after(changed > 0))?;
-        Ok(self.states.iter().map(|state| counts.count(*state)).sum())
+    /// The same, with how many messages are in these states afterwards.
+    async fn chosen(
+        &self,
+        cx: &Context,
+        topic: &TopicName,
+        choice: Choice,
+    ) -> Result<(i64, i64, Found), Problem> {
+        let (changed, found) = self.through(cx, topic, choice).await?;
+        let (_, counts) = cx.store.topic(topic).await.map_err(|error| error.after(changed > 0))?;
+        let left = self.states.iter().map(|state| counts.count(*state)).sum();
+        Ok((changed, left, found))
     }
 }
