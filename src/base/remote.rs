@@ -129,6 +129,7 @@ pub fn unreachable(base: &str, error: &(dyn Error + 'static)) -> String {
     // The innermost cause is the informative one.
     format!("{base}: {reason}")
 }
+
 #[cfg(test)]
 mod tests {
     use super::*;

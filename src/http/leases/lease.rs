@@ -1,6 +1,5 @@
 //! leaseMessages and leaseFromTopics: what a consumer's loop calls, acknowledging what it did before in the same request.
 
-mod body;
 mod poll;
 
 use super::hold::settle_all;

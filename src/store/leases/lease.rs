@@ -176,9 +176,7 @@ impl Store {
         let mark = self.mark(&Partition::first(topic)).await?;
         Ok(mark < next.unwrap_or(Millis::MAX).min(FOREVER))
     }
-}
 
-impl Store {
     /// Until when consumers sleep, as the partition has it, or `PAUSED`; 0 if another topic, or another configuration, is in
     /// force there: it may have other partitions.
     pub(crate) async fn mark(&self, partition: &Partition) -> Result<Millis, CallError> {
