@@ -292,7 +292,7 @@ pub const COMMANDS: &[Command] = &[
         ])
         .examples(
             "Terms, of which all must hold:
-  error:timeout           the last error contains this; * stands for any characters
+  error:timeout           the last error contains this; * matches any characters
   reason:\"no such *\"      the last error as `dueq dead` groups it
   key:cart/*  group:x     key and group
   header.tenant:42        a header

@@ -1,5 +1,5 @@
 //! Wrong keys are counted by the address they come from. Beyond ten a second, an address gets 429, and the metric
-//! counts it. That keeps nobody from finding a key that can be guessed: a right key is let in at any speed, since others
+//! counts it. That does not protect a key that can be guessed: a right key is let in at any speed, since others
 //! may share the address. What keeps keys from being found is their length.
 //!
 //! Addresses share a fixed number of counters: there is no memory to use up, and who meets whom in a counter is secret.

@@ -1,5 +1,5 @@
-//! Cursors: where a page of a list ended, opaque to clients. A cursor belongs to its list: what another list gave out,
-//! or nobody, is refused. There is nothing secret in it; the check only keeps mistakes from looking like an empty page.
+//! Cursors: where a page of a list ended, opaque to clients. A cursor belongs to its list: one from another list,
+//! or one that dueq did not make, is refused. There is nothing secret in it; the check only keeps mistakes from looking like an empty page.
 
 use crate::{
     input::Text,

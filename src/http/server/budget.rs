@@ -41,7 +41,7 @@ const SHARED: [&str; 3] = [NO_OPERATION, "getOpenapi", "getOpenapi30"];
 /// Never refused: operators need it most when memory is short, and its size does not depend on the client.
 const NEVER_REFUSED: &str = "getMetrics";
 
-/// Heads of strangers may use this part of it, and nothing of the reserve: clients without a key keep nobody out.
+/// Heads of strangers may use this part of it, and nothing of the reserve, so that clients without a key cannot shut others out.
 const HEADS_DIVISOR: usize = 8;
 
 /// The bytes that all requests may hold together.

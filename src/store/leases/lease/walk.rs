@@ -57,7 +57,7 @@ impl Store {
         let deadline = Instant::now() + self.lanes.timeout;
         let until = if let LeaseMode::Now(until) = mode { until } else { deadline };
         let has_some = |it: &LeaseOutcome| !it.grants.messages().is_empty();
-        // A partition whose server is away keeps nobody from the others.
+        // A partition whose server is away does not hold up the others.
         let (mut asked, mut failed) = self.survey(&topic, wants, until).await;
         self.skip_uncounted(&topic, &mut asked, &mut failed);
         let (mut silent, mut again) = (asked.clone(), None::<Partition>);
@@ -263,7 +263,7 @@ impl Store {
         self.ask(&mut partition.clone(), &[(nothing, false)], true).await.map(|_| ())
     }
 
-    /// How long a partition's server has to answer, so that one that is away keeps nobody from the others. What it grants
+    /// How long a partition's server has to answer, so that one that is away does not hold up the others. What it grants
     /// later goes back.
     pub(super) fn patience(&self, partition: &Partition) -> Duration {
         match self.lanes.cluster() {
