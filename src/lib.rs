@@ -5,8 +5,8 @@
 //!
 //! 1. `http/server/mod.rs` accepts the connection. `http/mod.rs` lists the routes and wraps them in `http/guard/mod.rs`, which gives
 //!    the request its id and asks `http/access/mod.rs` whether it may pass.
-//! 2. `http/publish.rs` is the handler. `http/request/path.rs` takes the topic and `http/request/extract.rs` the body, which
-//!    `http/server/budget.rs` reads within bounds. `http/message_fields.rs` declares the fields with `request!`
+//! 2. `http/messages/publish.rs` is the handler. `http/request/path.rs` takes the topic and `http/request/extract.rs` the body, which
+//!    `http/server/budget.rs` reads within bounds. `http/messages/fields.rs` declares the fields with `request!`
 //!    (`http/input/mod.rs`); `http/input/fields.rs` reads them and lists what is wrong.
 //! 3. `store/messages/publish.rs`, `Store::publish`: finds or creates the topic (`store/registry.rs`, a cache of Redis's registry),
 //!    chooses its partition (`store/partition.rs`), gives it its id (`store/ids.rs`) and submits it. A script that answers `STALE` did nothing: the registry is
@@ -17,7 +17,7 @@
 //!    pipeline.
 //! 5. The `Op` in `store/messages/publish.rs` writes the arguments of `migrations-lua/scripts/publish.lua` for a whole group, and
 //!    reads its reply (`store/reply.rs`). The script wakes waiting consumers itself (`includes/waiting.lua`).
-//! 6. Back in `http/publish.rs`, the message becomes JSON: declared with `answer!` (`http/openapi/answer.rs`), written by `json` in
+//! 6. Back in `http/messages/publish.rs`, the message becomes JSON: declared with `answer!` (`http/openapi/answer.rs`), written by `json` in
 //!    `http/mod.rs`. An error gets its status in `http/problem/mod.rs`, and its body in `http/guard/mod.rs`.
 //!
 //! # A lease with a long poll
@@ -39,7 +39,7 @@
 //!
 //! # A callback
 //!
-//! 1. `http/callbacks.rs` publishes the message to the topic `_callbacks`, as above.
+//! 1. `http/callbacks/mod.rs` publishes the message to the topic `_callbacks`, as above.
 //! 2. `loops/callbacks/mod.rs` runs one sender per pushed topic. `callbacks/sender.rs` leases messages that can be called
 //!    soon, through `longpoll` like any consumer.
 //! 3. `callbacks/slots.rs` limits the calls in flight, in total and per host. `callbacks/parked.rs` keeps messages that

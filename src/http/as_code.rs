@@ -3,9 +3,8 @@
 
 use super::{
     prelude::*,
-    schedule_fields::PutScheduleRequest,
-    schedules::Schedule,
-    topic_config::{PutTopicRequest, TopicConfig, check_settings},
+    schedules::{Schedule, fields::PutScheduleRequest},
+    topics::config::{PutTopicRequest, TopicConfig, check_settings},
 };
 use bytes::Bytes;
 use dueq_model::{Millis, ScheduleName, TopicName, TopicSettings, Zones};

@@ -5,34 +5,23 @@
 pub mod access;
 mod args;
 pub mod as_code;
-mod backoff;
 mod callbacks;
-mod describe;
-mod fingerprint;
 #[cfg(test)]
 #[path = "../../tests/fuzz/http/mod.rs"]
 mod fuzz;
 mod guard;
-mod guide;
 mod input;
 mod leases;
-mod message;
-mod message_fields;
 mod messages;
 pub mod openapi;
 mod pages;
 mod prelude;
 mod problem;
-mod publish;
-mod push_settings;
 mod request;
-mod schedule_fields;
 mod schedules;
 pub mod server;
 mod service;
-mod settings;
 mod sqs;
-mod topic_config;
 mod topics;
 
 pub use args::HttpArgs;
@@ -41,7 +30,7 @@ use dueq_longpoll::LongPolls;
 use dueq_model::{AddressGuard, SigningSecret};
 use dueq_store::Store;
 pub use guard::public_url::PublicUrl;
-pub use message::dead_letter;
+pub use messages::view::dead_letter;
 pub use server::{
     budget::Budget, connections::max_connections, handshake::Handshakes, proxies::TrustedProxies,
 };
@@ -132,9 +121,9 @@ impl Deref for Inner {
 /// The routes in order of use, which is the order of the document and its page.
 fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
     let routes = OpenApiRouter::with_openapi(openapi::Document::openapi())
-        .routes(routes!(publish::publish_message, messages::search::list_messages))
-        .routes(routes!(publish::publish_raw))
-        .routes(routes!(publish::publish_batch))
+        .routes(routes!(messages::publish::publish_message, messages::search::list_messages))
+        .routes(routes!(messages::publish::publish_raw))
+        .routes(routes!(messages::publish::publish_batch))
         .routes(routes!(callbacks::schedule_callback))
         .routes(routes!(messages::get_message, messages::update_message, messages::delete_message))
         .routes(routes!(messages::get_message_payload))
@@ -158,8 +147,8 @@ fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
         .routes(routes!(topics::list_topics))
         .routes(routes!(
             topics::get_topic,
-            topic_config::put_topic,
-            topic_config::update_topic,
+            topics::config::put_topic,
+            topics::config::update_topic,
             topics::delete_topic
         ))
         .routes(routes!(topics::actions::pause_topic))
@@ -235,7 +224,7 @@ pub fn router(mut settings: Settings) -> Result<Router, serde_json::Error> {
     }));
     Ok(routes
         .merge(pages::docs::routes())
-        .merge(guide::routes())
+        .merge(pages::guide::routes())
         .merge(pages::ui::routes())
         .merge(sqs::routes())
         .fallback(sqs::serve_elsewhere)

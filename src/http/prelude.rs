@@ -3,11 +3,10 @@
 pub(super) use super::{
     AppState,
     access::{Caller, Verb},
-    backoff::BackoffRequest,
     guard::trace::Trace,
     input::*,
     json,
-    message_fields::*,
+    messages::fields::*,
     openapi::answer::answer,
     problem::*,
     request::{
@@ -16,6 +15,7 @@ pub(super) use super::{
         extract::*,
         path::*,
     },
+    topics::backoff::BackoffRequest,
 };
 pub(super) use axum::{
     extract::State,

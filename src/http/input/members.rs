@@ -6,8 +6,8 @@ use super::{
     wrong,
 };
 use crate::{
-    describe::{Declared, Described, Description, Property, described, strings_by_name},
     openapi::AnyJson,
+    openapi::describe::{Declared, Described, Description, Property, described, strings_by_name},
     problem::FieldError,
 };
 use axum::http::{HeaderName, HeaderValue};

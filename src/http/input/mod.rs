@@ -12,7 +12,7 @@ mod members;
 mod values;
 
 use super::{
-    describe::{Declared, Described},
+    openapi::describe::{Declared, Described},
     problem::FieldError,
 };
 use fields::Value;
@@ -120,12 +120,12 @@ macro_rules! request {
             }
         }
 
-        $crate::describe::declared! {
-            $Name, stringify!($Name), [$($about),*], $crate::describe::sample!($($example)?), true;
+        $crate::openapi::describe::declared! {
+            $Name, stringify!($Name), [$($about),*], $crate::openapi::describe::sample!($($example)?), true;
             $(
                 $field: $crate::input::given_as!($Type $(, $default)?), [$($doc),*],
-                $crate::describe::sample!($($sample)?),
-                $crate::describe::sample!($($Type, $default)?);
+                $crate::openapi::describe::sample!($($sample)?),
+                $crate::openapi::describe::sample!($($Type, $default)?);
             )*
         }
 
@@ -133,8 +133,8 @@ macro_rules! request {
             fn into_params(
                 _: impl Fn() -> Option<utoipa::openapi::path::ParameterIn>,
             ) -> Vec<utoipa::openapi::path::Parameter> {
-                let properties = $crate::describe::Description::of::<Self>().properties;
-                properties.into_iter().map($crate::describe::Property::into_parameter).collect()
+                let properties = $crate::openapi::describe::Description::of::<Self>().properties;
+                properties.into_iter().map($crate::openapi::describe::Property::into_parameter).collect()
             }
         }
     };

@@ -2,14 +2,15 @@
 
 use super::{Fields, Request};
 use crate::{
-    backoff::BackoffRequest,
     callbacks::{CallbackRequest, ScheduleCallbackRequest},
-    describe::Description,
-    messages::UpdateMessageRequest,
-    publish::PublishRequest,
-    push_settings::PushRequest,
-    schedule_fields::PutScheduleRequest,
-    topic_config::{RetentionRequest, TopicFields},
+    messages::{UpdateMessageRequest, publish::PublishRequest},
+    openapi::describe::Description,
+    schedules::fields::PutScheduleRequest,
+    topics::{
+        backoff::BackoffRequest,
+        config::{RetentionRequest, TopicFields},
+        push_settings::PushRequest,
+    },
 };
 use bytes::Bytes;
 use serde_json::{Value, json};

@@ -1,7 +1,9 @@
 //! The types of fields that are one value.
 
 use super::{Input, List, Wrong, fields::Value, wrong};
-use crate::describe::{Described, Description, described, formatted, integer, number, string};
+use crate::openapi::describe::{
+    Described, Description, described, formatted, integer, number, string,
+};
 use axum::http::{HeaderName, HeaderValue};
 use base64::{Engine, display::Base64Display, engine::general_purpose::STANDARD};
 use bytes::Bytes;
@@ -301,7 +303,7 @@ macro_rules! words {
             }
         }
 
-        $crate::describe::described!($Word: |document| document.component::<$Word>(););
+        $crate::openapi::describe::described!($Word: |document| document.component::<$Word>(););
     )*};
 }
 

@@ -3,7 +3,7 @@
 mod poll;
 
 use super::hold::settle_all;
-use crate::{describe::described, json_line, message::RenderedContent, prelude::*};
+use crate::{json_line, messages::view::RenderedContent, openapi::describe::described, prelude::*};
 use axum::{
     body::Body,
     http::{HeaderValue, header},

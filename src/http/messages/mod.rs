@@ -2,9 +2,13 @@
 //! redriveMessage.
 
 pub(crate) mod by_ids;
+pub(crate) mod fields;
+pub(crate) mod fingerprint;
+pub(crate) mod publish;
 pub(crate) mod search;
+pub(crate) mod view;
 
-use crate::{callbacks::CallbackRequest, message::Message, prelude::*};
+use crate::{callbacks::CallbackRequest, messages::view::Message, prelude::*};
 use axum::http::header;
 use dueq_model::{BodyChange, Callback, Content, OCTETS};
 use dueq_store::{MessageRef, MessageUpdate, Topic};

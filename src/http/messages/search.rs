@@ -1,6 +1,6 @@
 //! listMessages and listDeadReasons: what is in a topic, state by state, what of it a query finds, and why messages died.
 
-use crate::{message::Message, prelude::*, request::cursor};
+use crate::{messages::view::Message, prelude::*, request::cursor};
 use dueq_model::{MessageId, MessageQuery, State as MessageState};
 use dueq_store::{Listing, Reason};
 use std::{

@@ -1,14 +1,13 @@
 //! Answers, each declared once: [`answer!`] turns the declaration of a struct into the struct, how it is written, and its
 //! description in the OpenAPI document.
 
-use super::AnyJson;
-use crate::{
-    backoff::BackoffPolicy,
+use super::{
+    AnyJson,
     describe::{
         Described, Description, Property, described, integer, number, string, strings_by_name,
     },
-    message_fields::MaxAttempts,
 };
+use crate::{messages::fields::MaxAttempts, topics::backoff::BackoffPolicy};
 use dueq_model::{Backoff, EventKind, ScheduleName, State, TopicName};
 use serde_json::value::RawValue;
 use std::{borrow::Cow, collections::BTreeMap};
@@ -51,14 +50,14 @@ macro_rules! answer {
             $(
                 $(#[doc = $doc])*
                 $(#[serde($how)])?
-                #[serde(skip_serializing_if = "crate::describe::Described::is_absent")]
+                #[serde(skip_serializing_if = "crate::openapi::describe::Described::is_absent")]
                 $see $field: $Type,
             )*
         }
 
-        $crate::describe::declared! {
+        $crate::openapi::describe::declared! {
             $Name $(<$life>)?, [$($shown,)? stringify!($Name)][0], [$($about),*], None, false;
-            $($field: $Type, [$($doc),*], $crate::describe::sample!($($example)?), None;)*
+            $($field: $Type, [$($doc),*], $crate::openapi::describe::sample!($($example)?), None;)*
         }
     };
 }

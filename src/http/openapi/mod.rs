@@ -2,14 +2,15 @@
 //! same for tools that know OpenAPI 3.0 only.
 
 pub(crate) mod answer;
+pub(crate) mod describe;
 mod v3_0;
 
 use crate::{
     access::Need,
-    describe::{formatted, in_one_line},
     input::ListedState,
     problem::{Code, ProblemBody, Scope},
 };
+use describe::{formatted, in_one_line};
 use serde::Serialize;
 use utoipa::{
     OpenApi, PartialSchema, ToSchema,

@@ -2,4 +2,5 @@
 
 pub(crate) mod docs;
 pub(crate) mod etag;
+pub(crate) mod guide;
 pub(crate) mod ui;

@@ -5,8 +5,8 @@ use super::cursor::Cursor;
 use crate::{
     AppState,
     access::Caller,
-    describe::{parameters, string},
     input::{self, Fields, PageSize, request},
+    openapi::describe::{parameters, string},
     problem::{Code, Problem},
     server::{
         activity::Activity,

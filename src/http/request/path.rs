@@ -4,9 +4,9 @@
 use crate::{
     AppState,
     access::Caller,
-    describe::{formatted, parameters, string},
+    openapi::describe::{formatted, parameters, string},
     problem::{Code, Problem},
-    schedule_fields::check_schedule,
+    schedules::fields::check_schedule,
 };
 use axum::{
     extract::{FromRequestParts, Path},

@@ -1,21 +1,25 @@
 //! Schedules as answers show them, and their routes. What `authorization` and `cookie` headers hold is never read back.
 
+pub(crate) mod fields;
+
 use crate::{
     access::Seal,
     callbacks::CallbackView,
-    message::{OptionsView, RenderedContent},
-    prelude::*,
-    publish::check_replace,
-    request::cursor,
-    schedule_fields::{
-        ITS_TOPIC, PutScheduleRequest, TimingFields, check_spec, find_schedule, with_kept_secrets,
+    messages::{
+        publish::check_replace,
+        view::{OptionsView, RenderedContent},
     },
+    prelude::*,
+    request::cursor,
 };
 use dueq_model::{
     CatchUp, CronTiming, DEFAULT_PAGE, MessageId, ScheduleName, Timing, TopicName, is_credential,
     masked,
 };
 use dueq_store::{self as store, KeyUntil, NewMessage, OnDuplicate};
+use fields::{
+    ITS_TOPIC, PutScheduleRequest, TimingFields, check_spec, find_schedule, with_kept_secrets,
+};
 use std::{collections::BTreeMap, iter::successors};
 
 answer! {

@@ -1,7 +1,7 @@
 //! SendMessage and SendMessageBatch: a publish to a queue that exists.
 
 use super::{
-    super::{input::json::Items, publish::check_replace},
+    super::{input::json::Items, messages::publish::check_replace},
     Call, Queue, answer,
     content::{
         AttributeValue, Attributes, is_legal, md5_of, md5_of_attributes, read_attributes, size_of,

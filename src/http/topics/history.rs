@@ -1,7 +1,7 @@
 //! getTopicHistory: what happened in a topic, step by step.
 
 use crate::{
-    describe::{described, integer},
+    openapi::describe::{described, integer},
     prelude::*,
 };
 use dueq_store as store;

@@ -7,10 +7,10 @@ mod requests;
 mod settings;
 
 use super::{
-    describe::{Declared, Description},
     input::{Fields, Request},
+    messages::publish::PublishRequest,
+    openapi::describe::{Declared, Description},
     problem::Problem,
-    publish::PublishRequest,
 };
 use axum::{http::StatusCode, response::IntoResponse};
 use bytes::Bytes;

@@ -6,13 +6,13 @@ use super::{
 };
 use crate::{
     callbacks::ScheduleCallbackRequest,
-    fingerprint::fingerprint,
     input::{Batch, Fields, Flat, LeaseMs, MediaType, request},
     leases::hold::NackFields,
     leases::lease::{LeaseAck, LeaseFromTopicsRequest},
-    message_fields::take_idempotency_header,
+    messages::fields::take_idempotency_header,
+    messages::fingerprint::fingerprint,
+    messages::publish::{PublishBatchRequest, PublishRawParams, PublishRequest},
     messages::{UpdateMessageRequest, search::ListMessagesParams},
-    publish::{PublishBatchRequest, PublishRawParams, PublishRequest},
     topics::bulk::{PurgeRequest, RunRequest},
 };
 use axum::http::{HeaderMap, HeaderValue};

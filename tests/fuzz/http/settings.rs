@@ -4,11 +4,13 @@ use super::{
     BACKOFFS, CALLBACKS, HEADERS, Known, URLS, body, by_the_book, fields_of, object, read,
 };
 use crate::{
-    fingerprint::fingerprint,
     input::Fields,
-    push_settings::PushRequest,
-    schedule_fields::PutScheduleRequest,
-    topic_config::{TopicConfig, TopicFields, check_settings},
+    messages::fingerprint::fingerprint,
+    schedules::fields::PutScheduleRequest,
+    topics::{
+        config::{TopicConfig, TopicFields, check_settings},
+        push_settings::PushRequest,
+    },
 };
 use bytes::Bytes;
 use dueq_fuzz::{cases, fewer_cases, now, spoilt};

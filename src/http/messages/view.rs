@@ -1,6 +1,6 @@
 //! A message as answers show it: alone with its events, or in a list.
 
-use super::{callbacks::CallbackView, prelude::*};
+use crate::{callbacks::CallbackView, prelude::*};
 use dueq_model::{
     Backoff, Body, CallReport, Content, Event, EventKind, MessageId, Millis, OCTETS,
     State as MessageState, TopicName, masked,

@@ -1,6 +1,6 @@
 //! What a body says of a schedule.
 
-use super::{callbacks::CallbackRequest, prelude::*};
+use crate::{callbacks::CallbackRequest, prelude::*};
 use dueq_model::{
     Body, Callback, CatchUp, Content, Cron, CronTiming, DEFAULT_PAYLOAD_BYTES, MAX_CRON_CHARS,
     MAX_DELAY_MS, MAX_PAYLOAD_BYTES, MAX_TIMEZONE_CHARS, MIN_EVERY_MS, Millis, Push, ScheduleName,
@@ -49,7 +49,7 @@ request! {
 
 impl TimingFields {
     /// When a schedule ticks that is put at `now`. Errors: 422 where there is no such time zone.
-    pub(super) fn into_timing(self, now: Millis, zones: &Zones) -> Result<Timing, Problem> {
+    pub(crate) fn into_timing(self, now: Millis, zones: &Zones) -> Result<Timing, Problem> {
         let Some(cron) = self.cron else {
             let every_ms = self.every_ms.map_or(MIN_EVERY_MS as Millis, Bounded::millis);
             return Ok(Timing::Every { every_ms, anchor_ms: now });
@@ -128,7 +128,7 @@ impl ScheduledMessageRequest {
 
 impl PutScheduleRequest {
     /// The schedule that is put at `now`. Errors: 422 where there is no such time zone.
-    pub(super) fn into_spec(self, now: Millis, zones: &Zones) -> Result<ScheduleSpec, Problem> {
+    pub(crate) fn into_spec(self, now: Millis, zones: &Zones) -> Result<ScheduleSpec, Problem> {
         let timing = self.timing.0.into_timing(now, zones)?;
         let callback = self.callback.map(Callback::from);
         let message = match self.message {
@@ -148,7 +148,7 @@ impl PutScheduleRequest {
 }
 
 /// When an expression ticks, in UTC where no time zone is named. Errors: 422 for `cron` or `timezone`.
-pub(super) fn cron_timing(
+pub(crate) fn cron_timing(
     cron: &str,
     timezone: Option<&str>,
     zones: &Zones,
@@ -166,7 +166,7 @@ pub(super) fn cron_timing(
 /// publishes to the same topic, and that sends it to the same origin; `push` says how its topic is pushed now.
 ///
 /// Errors: `NothingMasked`, `SecretRequired`, `HeadersTooLarge`.
-pub(super) fn with_kept_secrets(
+pub(crate) fn with_kept_secrets(
     mut spec: ScheduleSpec,
     present: Option<&Schedule>,
     push: Option<&Push>,
@@ -188,7 +188,7 @@ pub(super) fn with_kept_secrets(
 /// May what this schedule publishes ever be published, and be sent to where it says?
 ///
 /// Errors: 413 `payload_too_large`, 422 `callback_address_refused`.
-pub(super) fn check_spec(state: &AppState, spec: &ScheduleSpec) -> Result<(), Problem> {
+pub(crate) fn check_spec(state: &AppState, spec: &ScheduleSpec) -> Result<(), Problem> {
     // Other topics can be configured to take more, up to the ceiling.
     let called = spec.topic.is_callbacks();
     let limit = if called { DEFAULT_PAYLOAD_BYTES } else { MAX_PAYLOAD_BYTES };

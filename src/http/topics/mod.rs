@@ -1,13 +1,18 @@
 //! getTopic, deleteTopic and listTopics.
 
 pub(crate) mod actions;
+pub(crate) mod backoff;
 pub(crate) mod bulk;
+pub(crate) mod config;
 pub(crate) mod groups;
 pub(crate) mod history;
 pub(crate) mod push_secret;
+pub(crate) mod push_settings;
+pub(crate) mod settings;
 
-use super::{messages::DeleteParams, prelude::*, request::cursor, topic_config::TopicConfig};
+use crate::{messages::DeleteParams, prelude::*, request::cursor};
 use axum::http::header;
+use config::TopicConfig;
 use dueq_model::{DEFAULT_PAGE, TopicName};
 use dueq_store::{Store, TOTALS, TopicSnapshot};
 use futures_util::{StreamExt, stream};

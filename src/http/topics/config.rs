@@ -1,10 +1,12 @@
 //! A topic's configuration as requests say and answers show it; putTopic and updateTopic, guarded by its revision.
 
-use super::{
+use crate::{
     prelude::*,
-    push_settings::PushRequest,
-    settings::{Said, configured, shown},
-    topics::{Topic, answer_with_topic},
+    topics::{
+        Topic, answer_with_topic,
+        push_settings::PushRequest,
+        settings::{Said, configured, shown},
+    },
 };
 use dueq_model::{
     Backoff, CallUrl, DeadForm, Durability, MAX_GROUP_CONCURRENCY, MAX_IDEMPOTENCY_WINDOW_MS,
@@ -56,7 +58,7 @@ shown! {
 }
 
 /// Refuses a configuration that the topic of this name cannot have, whatever it has now.
-pub(super) fn check_settings(fields: &mut Fields<'_>, topic: &TopicName) {
+pub(crate) fn check_settings(fields: &mut Fields<'_>, topic: &TopicName) {
     let name = fields.peek("dead_topic").and_then(|value| value.text());
     if name.as_ref().is_some_and(|name| name == topic.as_str()) {
         fields.refuse("dead_topic", "must be another topic");
@@ -230,7 +232,7 @@ fn no_match(error: Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::describe::Description;
+    use crate::openapi::describe::Description;
     use bytes::Bytes;
     use dueq_model::Push;
     use std::collections::BTreeMap;

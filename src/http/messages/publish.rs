@@ -1,6 +1,6 @@
 //! publishMessage, publishRaw, publishBatch.
 
-use super::{callbacks::CallbackRequest, prelude::*};
+use crate::{callbacks::CallbackRequest, prelude::*};
 use axum::{extract::RawQuery, http::header};
 use bytes::Bytes;
 use dueq_model::{Callback, MessageId, OCTETS, State as MessageState, TopicName};
@@ -125,7 +125,7 @@ pub async fn publish_message(
 /// `content_type`. Useful for curl, and for webhooks that cannot send an envelope.
 #[utoipa::path(
     post, path = "/topics/{topic}/messages/raw", tag = "messages", params(TopicPath, PublishRawParams),
-    request_body(content = super::openapi::Octets, content_type = "application/octet-stream",
+    request_body(content = crate::openapi::Octets, content_type = "application/octet-stream",
         description = "The payload, of any media type"),
     responses(
         (status = 201, description = "The message is stored", body = PublishedMessage,

@@ -1,10 +1,10 @@
 //! How a topic is pushed, as configurations say and show it. Its secrets, and what its `authorization` and `cookie`
 //! headers hold, are never shown: `***` stands for each, and put back keeps what is stored.
 
-use super::{
+use crate::{
     callbacks::SecretHeaders,
     prelude::*,
-    settings::{Said, configured, shown},
+    topics::settings::{Said, configured, shown},
 };
 use dueq_model::{
     CallMethod, CallUrl, MASK, MAX_HEADERS, MAX_IN_FLIGHT, MAX_SECRETS, Millis, Push,
@@ -102,10 +102,7 @@ fn with_kept(
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        super::{input::Fields, problem::Problem},
-        *,
-    };
+    use super::*;
     use bytes::Bytes;
 
     const OLD: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";

@@ -5,14 +5,14 @@
 //! Every instance and every version must come to the same number for as long as an idempotency key answers, so what is
 //! hashed is spelled out here rather than derived from types.
 
-use super::input::json::{Text, end_of_string};
+use crate::input::json::{Text, end_of_string};
 use dueq_model::{CallMethod, Content, OCTETS};
 use dueq_store::{Due, KeyUntil, NewMessage, OnDuplicate};
 use siphasher::sip::SipHasher13;
 use std::{borrow::Cow, hash::Hasher};
 
 /// The fingerprint of all that a message says, its idempotency key apart.
-pub(super) fn fingerprint(message: &NewMessage) -> u64 {
+pub(crate) fn fingerprint(message: &NewMessage) -> u64 {
     let mut sum = Sum::new(b'm');
     match &message.body.content {
         Content::Json(json) => {

@@ -5,7 +5,7 @@
 mod pages;
 mod render;
 
-use super::{AppState, problem::Code};
+use crate::{AppState, problem::Code};
 use axum::{
     Router,
     extract::{Path, State},
@@ -18,7 +18,7 @@ use pages::SECTIONS;
 use render::rendered;
 use std::{fmt::Write, sync::OnceLock};
 
-const STYLE: &str = include_str!("../../guide/style.css");
+const STYLE: &str = include_str!("../../../guide/style.css");
 /// What programs are told of dueq before the list of pages.
 const ABOUT: &str = "\
 # dueq
@@ -31,7 +31,7 @@ Bodies are JSON. Durations are integers in milliseconds (`_ms`), instants are RF
 ";
 
 /// The routes of the guide. They are pages, not operations, so they are not in the OpenAPI document.
-pub(super) fn routes() -> Router<AppState> {
+pub(crate) fn routes() -> Router<AppState> {
     Router::new()
         .route("/", get(front))
         .route("/llms.txt", get(llms))

@@ -43,7 +43,7 @@ macro_rules! sections {
             pages: vec![$(Page {
                 name: $name,
                 about: $summary,
-                markdown: include_str!(concat!("../../guide/", $name, ".md")),
+                markdown: include_str!(concat!("../../../guide/", $name, ".md")),
                 html: OnceLock::new(),
             }),*],
         }),*]

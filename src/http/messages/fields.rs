@@ -1,7 +1,8 @@
 //! What requests say of a message, declared once for all that take one: publishing alone, in batches, as a bare body,
 //! as a callback, by a schedule, and changing a message.
 
-use super::{fingerprint::fingerprint, prelude::*};
+use super::fingerprint::fingerprint;
+use crate::prelude::*;
 use axum::http::{HeaderMap, HeaderName};
 use bytes::Bytes;
 use dueq_model::{

@@ -1,6 +1,6 @@
 //! Backoff policies as requests name them, closed, and as answers show them, open to what may come.
 
-use super::prelude::*;
+use crate::prelude::*;
 use dueq_model::{Backoff, MAX_SCHEDULE};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -127,7 +127,7 @@ mod tests {
     fn read_text(text: &str) -> Result<Option<Backoff>, Vec<String>> {
         let body = format!("{{\"backoff\":{text}}}").into();
         let read = Fields::of_json(&body).unwrap().read::<Holder>();
-        let named = |e: super::super::problem::FieldError| e.field;
+        let named = |e: crate::problem::FieldError| e.field;
         read.map(|holder| holder.backoff.map(Backoff::from))
             .map_err(|p| p.body("").errors.into_iter().map(named).collect())
     }

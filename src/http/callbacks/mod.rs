@@ -3,9 +3,9 @@
 
 pub(crate) mod hosts;
 
-use super::{
+use crate::{
+    messages::publish::{PublishedMessage, publish},
     prelude::*,
-    publish::{PublishedMessage, publish},
 };
 use dueq_model::{
     Body, CallMethod, CallUrl, Callback, DEFAULT_CALL_TIMEOUT_MS, MASK, MAX_HEADERS, Millis,

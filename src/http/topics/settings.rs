@@ -1,7 +1,7 @@
 //! What users configure, made of the tables in which the model declares it: for each noun the request, as a change that can be
 //! applied to any, and the answer that shows it.
 
-use super::{describe::Described, input::*};
+use crate::{input::*, openapi::describe::Described};
 use dueq_model::{
     Backoff, CallMethod, CallUrl, DeadForm, Durability, MASK, OnFull, SigningSecret, TopicName,
 };
@@ -59,7 +59,7 @@ impl<T: Shown> Shown for Option<T> {
 /// How types are shown.
 macro_rules! shown {
     ($($Type:ty as $As:ty: $shown:expr;)*) => {$(
-        impl $crate::settings::Shown for $Type {
+        impl $crate::topics::settings::Shown for $Type {
             type As<'a> = $As;
 
             fn shown(&self) -> Self::As<'_> {
@@ -70,7 +70,7 @@ macro_rules! shown {
     )*};
 }
 
-pub(super) use shown;
+pub(crate) use shown;
 
 shown! {
     i64 as i64: |it| *it;
@@ -136,16 +136,16 @@ macro_rules! configured {
             $(#[doc = $answer_about])*
             $(#[name = $shown])?
             pub struct $Answer<'a> {
-                $($(#[doc = $doc])* $name: <$Type as $crate::settings::Shown>::As<'a>,)*
+                $($(#[doc = $doc])* $name: <$Type as $crate::topics::settings::Shown>::As<'a>,)*
             }
         }
 
         impl<'a> From<&'a $Noun> for $Answer<'a> {
             fn from(noun: &'a $Noun) -> Self {
-                Self { $($name: $crate::settings::Shown::shown(&noun.$name),)* }
+                Self { $($name: $crate::topics::settings::Shown::shown(&noun.$name),)* }
             }
         }
     };
 }
 
-pub(super) use configured;
+pub(crate) use configured;

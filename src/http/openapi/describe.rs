@@ -73,23 +73,23 @@ macro_rules! declared {
         $Name:ident $(<$life:lifetime>)?, $shown:expr, [$($about:expr),*], $example:expr, $is_request:literal;
         $($field:ident: $Type:ty, [$($doc:expr),*], $sample:expr, $default:expr;)*
     ) => {
-        impl $(<$life>)? $crate::describe::Declared for $Name $(<$life>)? {
+        impl $(<$life>)? $crate::openapi::describe::Declared for $Name $(<$life>)? {
             #[allow(unused_variables, reason = "there are requests without fields")]
-            fn describe_fields(object: &mut $crate::describe::Description) {
+            fn describe_fields(object: &mut $crate::openapi::describe::Description) {
                 $(
-                    let property = $crate::describe::Property {
+                    let property = $crate::openapi::describe::Property {
                         example: $sample,
                         default: $default,
-                        ..$crate::describe::Property::new(stringify!($field), &[$($doc),*])
+                        ..$crate::openapi::describe::Property::new(stringify!($field), &[$($doc),*])
                     };
-                    <$Type as $crate::describe::Described>::describe(property, object);
+                    <$Type as $crate::openapi::describe::Described>::describe(property, object);
                 )*
             }
         }
 
         impl $(<$life>)? utoipa::PartialSchema for $Name $(<$life>)? {
             fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
-                $crate::describe::object::<Self>(&[$($about),*], $example, $is_request)
+                $crate::openapi::describe::object::<Self>(&[$($about),*], $example, $is_request)
             }
         }
 
@@ -98,8 +98,8 @@ macro_rules! declared {
                 $shown.into()
             }
 
-            fn schemas(all: &mut $crate::describe::Components) {
-                all.extend($crate::describe::Description::of::<Self>().components);
+            fn schemas(all: &mut $crate::openapi::describe::Components) {
+                all.extend($crate::openapi::describe::Description::of::<Self>().components);
             }
         }
     };
@@ -111,30 +111,30 @@ macro_rules! sample {
         None
     };
     ($value:expr) => {
-        Some($crate::describe::value(&$value))
+        Some($crate::openapi::describe::value(&$value))
     };
     ($Type:ty, $value:expr) => {
-        Some($crate::describe::value::<$Type>(&$value))
+        Some($crate::openapi::describe::value::<$Type>(&$value))
     };
 }
 
-pub(super) use {declared, sample};
+pub(crate) use {declared, sample};
 
 /// Types by their schemas.
 macro_rules! described {
     ($($Type:ty: $schema:expr;)*) => {$(
-        impl $crate::describe::Described for $Type {
+        impl $crate::openapi::describe::Described for $Type {
             fn schema(
-                document: &mut $crate::describe::Description,
+                document: &mut $crate::openapi::describe::Description,
             ) -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
-                let schema: fn(&mut $crate::describe::Description) -> _ = $schema;
+                let schema: fn(&mut $crate::openapi::describe::Description) -> _ = $schema;
                 schema(document).into()
             }
         }
     )*};
 }
 
-pub(super) use described;
+pub(crate) use described;
 
 /// A field of a declared struct.
 pub struct Property {
@@ -249,15 +249,15 @@ macro_rules! parameters {
                 _: impl Fn() -> Option<utoipa::openapi::path::ParameterIn>,
             ) -> Vec<utoipa::openapi::path::Parameter> {
                 let place = || utoipa::openapi::path::ParameterIn::$place;
-                vec![$($crate::describe::parameter(
-                    place(), $name, $about, $crate::describe::sample!($($example)?), $schema.into(),
+                vec![$($crate::openapi::describe::parameter(
+                    place(), $name, $about, $crate::openapi::describe::sample!($($example)?), $schema.into(),
                 )),+]
             }
         }
     )*};
 }
 
-pub(super) use parameters;
+pub(crate) use parameters;
 
 /// A parameter of a path or a header.
 pub fn parameter(
