@@ -4,6 +4,28 @@
 -- @include waiting
 -- The checks of an audit, and their repairs.
 
+-- What a call looks at in a hash or a sorted set: those of these names that are still there, or if none is given, a page. Returns
+-- names, where the next page begins, and how many bytes were read. A small hash or set is one page, regardless of the count: of
+-- more than 64 names, the caller names some in each further call.
+local function names_of(key, hashed, cursor, count, named)
+  local names, bytes = {}, 0
+  for _, name in ipairs(named) do
+    local there
+    if hashed then there = redis.call('HEXISTS', key, name) == 1 else there = redis.call('ZSCORE', key, name) end
+    if there then names[#names + 1] = name end
+  end
+  if #named > 0 then return names, '', 0 end
+  -- A scan reads all values of a place, and some may be long.
+  if hashed and cursor == '0' and redis.call('HLEN', key) <= 1024 then return redis.call('HKEYS', key), '0', 0 end
+  local page
+  if hashed then page = redis.call('HSCAN', key, cursor, 'COUNT', count) else page = redis.call('ZSCAN', key, cursor, 'COUNT', count) end
+  for i = 1, #page[2], 2 do
+    names[#names + 1] = page[2][i]
+    bytes = bytes + #page[2][i] + #page[2][i + 1]
+  end
+  return names, page[1], bytes
+end
+
 -- Returns whether a message in this set has a score there that is no instant, or for a lease none that one can end at.
 local function mistimed(number, score, now)
   if number == 1 or number == 2 then return not (score >= 0 and score < (now + 604800000) * 2048) end
@@ -82,104 +104,75 @@ local function examine(k, member, stands, extra, expires, first_due, now)
   return wrong
 end
 
--- Repairs all defects of a message. `drop`: its body cannot be read. Returns what it did, 'dropped', 'ready' (due now),
--- 'kept' (in one of several sets), 'mended' or 'sound'; and its new due time if it has one.
+-- Moves a message from all sets to one of them, or to none.
+local function move_to(k, member, number, score)
+  for i, zset in ipairs({ k.unack, k.last, k.ready, k.delayed_prio, k.delayed, k.blocked, k.dead, k.acked }) do
+    redis.call('ZREM', zset, member)
+    if i == number then redis.call('ZADD', zset, string.format('%d', score), member) end
+  end
+end
+
+-- Repairs all defects of a message: takes it out of all sets, and puts it where it belongs. `drop`: its body cannot be read. Returns
+-- what it did, 'dropped', 'ready' (due now), 'kept' (in one of several sets), 'mended' or 'sound'; and its due time if it waits.
 local function mend(k, member, now, drop)
   local extra = redis.call('HGET', k.extra, member)
   local stands = stands_of(k, { member })[1]
   if drop or #member ~= 11 or redis.call('HEXISTS', k.messages, member) == 0 then
-    for _, key in ipairs({ k.unack, k.last, k.acked, k.ready, k.delayed_prio, k.delayed, k.blocked, k.dead }) do
-      redis.call('ZREM', key, member)
-    end
+    move_to(k, member)
     forget_all(k, { member }, { sound_extra(extra) and extra })
     return 'dropped'
   end
-  if not stands[1] and redis.call('ZSCORE', k.dead_out, member) then return 'sound' end
-  local became, new_due = 'sound', nil
+  local expires, first_due = redis.call('ZSCORE', k.expires, member), redis.call('ZSCORE', k.first_due, member)
+  if #examine(k, member, stands, extra, expires, first_due, now) == 0 then return 'sound' end
   if not sound_extra(extra) then
     redis.call('HDEL', k.extra, member)
-    extra, became = false, 'mended'
+    extra = false
   end
   local attempts, counted, max_attempts, priority, rest = parse_extra(extra)
   local over, ttl, policy, hold, key, group, order = parse_rest(rest)
 
+  -- Of two leases the one that ends later counts, because no other consumer may hold the message before its end.
   local at, score = stands[1], stands[2]
-  if #stands > 2 then
-    -- Of two leases the one that ends later counts, because no other consumer may hold the message before its end.
-    if at == 1 and stands[3] == 2 and stands[4] > score then at, score = 2, stands[4] end
-    for number, zset in ipairs({ k.unack, k.last, k.ready, k.delayed_prio, k.delayed, k.blocked, k.dead, k.acked }) do
-      if number ~= at then redis.call('ZREM', zset, member) end
-    end
-    became = 'kept'
+  if at == 1 and stands[3] == 2 and stands[4] > score then at, score = 2, stands[4] end
+  -- It lost its group with its `extra`.
+  if at == 6 and group == '' then at, score = nil, nil end
+  local became, due = at and (#stands > 2 and 'kept' or 'mended') or 'ready', nil
+  if not at or (at >= 3 and at <= 6) then
+    due = at == 3 and rank_due(score) or score or now
+    if not (due >= 0 and due < 35184372088832) then due = now end
+  elseif mistimed(at, score, now) then
+    -- A lease ends now, as one that expired; what is dead or acked is kept as long as if it were so now.
+    score = at == 7 and now or now * 2048
   end
-  if at == 6 and group == '' then
-    -- It lost its group with its `extra`.
-    redis.call('ZREM', k.blocked, member)
-    at = nil
-  elseif at == 6 and not (math.abs(score) < 35184372088832) then
-    redis.call('ZADD', k.blocked, now, member)
-  end
-  if at and mistimed(at, score, now) then
-    -- The lease ends now, so that it counts as one that expired; what is dead or acked is kept as long as if it were so now.
-    for _, zset in ipairs({ k.unack, k.last, k.acked }) do
-      redis.call('ZADD', zset, 'XX', string.format('%d', now * 2048), member)
-    end
-    redis.call('ZADD', k.dead, 'XX', now, member)
-    if became == 'sound' then became = 'mended' end
-  end
-  if not at then
-    at, new_due, became = 5, now, 'ready'
-  elseif misplaced(at, score, priority) then
-    for _, zset in ipairs({ k.ready, k.delayed_prio, k.delayed }) do redis.call('ZREM', zset, member) end
-    new_due = at == 3 and rank_due(score) or score
-    if not (new_due >= 0 and new_due < 35184372088832) then new_due = now end
-    if became == 'sound' then became = 'mended' end
-  end
-  if new_due then place(member, priority, new_due, now, k.delayed, k.delayed_prio, k.ready) end
+  local waits = due and at ~= 6
+  move_to(k, member, not waits and at, due or score)
+  if waits then place(member, priority, due, now, k.delayed, k.delayed_prio, k.ready) end
 
-  local lives = at <= 6
-  local changed = 0
+  local lives = not at or at <= 6
   local id, entry = entry_of(member, rest)
   if id then
-    local head, queued = line_of(k, entry)
-    if head ~= (lives and at ~= 6) or queued ~= (at == 6) then
-      redis.call('ZREM', k.heads, entry)
-      redis.call('ZREM', k.queued, entry)
-      if lives then redis.call('ZADD', at == 6 and k.queued or k.heads, 0, entry) end
-      changed = changed + 1
-    end
-    local before = entries_of(k.queued, id)
+    redis.call('ZREM', k.heads, entry)
+    redis.call('ZREM', k.queued, entry)
+    if lives then redis.call('ZADD', at == 6 and k.queued or k.heads, 0, entry) end
     let_go(k, { [id] = 1 })
-    changed = changed + before - entries_of(k.queued, id)
-    if at == 6 and not redis.call('ZSCORE', k.blocked, member) then at = 5 end
   end
-  if lives and key ~= '' and hold ~= 'f' then
-    local holder = redis.call('HGET', k.keys, key)
-    if holder ~= member then
-      if holder and holds_key(key, stands_of(k, { holder })[1], redis.call('HGET', k.extra, holder)) then
-        -- Two messages cannot hold one key, so this one gives it up.
-        rest = format_rest(over, ttl, policy, 'f', key, group, order)
-        redis.call('HSET', k.extra, member, format_extra(attempts, counted, max_attempts, priority, rest))
-      else
-        redis.call('HSET', k.keys, key, member)
-      end
-      changed = changed + 1
-    end
+  local holder = lives and key ~= '' and hold ~= 'f' and redis.call('HGET', k.keys, key)
+  if holder and holder ~= member and holds_key(key, stands_of(k, { holder })[1], redis.call('HGET', k.extra, holder)) then
+    -- Two messages cannot hold one key, so this one gives it up.
+    rest = format_rest(over, ttl, policy, 'f', key, group, order)
+    redis.call('HSET', k.extra, member, format_extra(attempts, counted, max_attempts, priority, rest))
+  elseif lives and key ~= '' and hold ~= 'f' then
+    redis.call('HSET', k.keys, key, member)
   end
   if not lives then
     free_key(k, member, key)
-    changed = changed + redis.call('ZREM', k.first_due, member)
+    redis.call('ZREM', k.first_due, member)
   end
-  if lives and ttl ~= '' and over == '' then
+  if not lives or ttl == '' or over ~= '' then
+    redis.call('ZREM', k.expires, member)
+  elseif not expires then
     -- It is unknown when the message first fell due, so its TTL begins again.
-    if not redis.call('ZSCORE', k.expires, member) then
-      local due = new_due or ((at == 4 or at == 5 or at == 6) and score) or now
-      redis.call('ZADD', k.expires, string.format('%d', math.max(now, due) + tonumber(ttl)), member)
-      changed = changed + 1
-    end
-  else
-    changed = changed + redis.call('ZREM', k.expires, member)
+    redis.call('ZADD', k.expires, string.format('%d', math.max(now, due or now) + tonumber(ttl)), member)
   end
-  if changed > 0 and became == 'sound' then became = 'mended' end
-  return became, new_due
+  return became, due
 end

@@ -1,3 +1,4 @@
+-- @include budget
 -- @include group
 -- @include lease
 -- @include message
@@ -6,7 +7,7 @@
 -- The effects of time on a message: its lease, its TTL or its retention ends.
 
 -- Ends a lease whose deadline has passed. The message is gone if its TTL has ended, dead if its attempts are used up, and
--- otherwise waits again, due since the deadline. Returns 'gone', 'dead' or 'back', and how many bytes of body were freed.
+-- otherwise waits again, due since the deadline. Returns 'gone', 'dead' or 'back'.
 -- The caller counts the lease. `zset` is the set that holds it: `unack` or `last`.
 local function end_lease(k, member, zset, deadline, now, ttl)
   local attempts, counted, max_attempts, priority, rest = parse_extra(redis.call('HGET', k.extra, member))
@@ -17,9 +18,8 @@ local function end_lease(k, member, zset, deadline, now, ttl)
   redis.call('ZREM', zset, member)
   -- A message that died at its deadline has no TTL after that, even if this runs later.
   if over and over <= (dead and deadline or now) then
-    local bytes = redis.call('HSTRLEN', k.messages, member)
     drop_all(k, { member }, 'expired')
-    return 'gone', bytes
+    return 'gone'
   end
   local lines = event('x', deadline, attempt, '')
   if attempts == 0 then
@@ -31,52 +31,51 @@ local function end_lease(k, member, zset, deadline, now, ttl)
   add_events(k, member, lines)
   if dead then
     bury(k, member, rest, deadline)
-    return 'dead', 0
+    return 'dead'
   end
   place(member, priority, deadline, now, k.delayed, k.delayed_prio, k.ready)
-  return 'back', 0
+  return 'back'
 end
 
 -- Ends up to `limit` leases whose deadline has passed. Returns how many ended, how many of their messages died, how many
 -- are gone, and whether more may be left.
-local function end_leases(k, now, limit, ttl, budget)
+local function end_leases(k, now, limit, ttl)
   local over = string.format('%d', now * 2048 + 2047)
   local ended, died, gone = 0, 0, 0
   for _, key in ipairs({ k.unack, k.last }) do
     local list = redis.call('ZRANGEBYSCORE', key, '-inf', over, 'WITHSCORES', 'LIMIT', 0, limit - ended)
     for i = 1, #list, 2 do
-      if budget.events <= 0 or budget.bytes <= 0 then break end
-      budget.events = room_after(k, list[i], budget.events)
-      local deadline = unpack_lease(list[i + 1])
-      local became, bytes = end_lease(k, list[i], key, deadline, now, ttl)
-      ended, budget.bytes = ended + 1, budget.bytes - bytes
+      if not has_room(k) then break end
+      spend_on(k, list[i])
+      local became = end_lease(k, list[i], key, unpack_lease(list[i + 1]), now, ttl)
+      ended = ended + 1
       if became == 'dead' then died = died + 1 end
       if became == 'gone' then gone = gone + 1 end
     end
   end
   if ended > 0 then redis.call('HINCRBY', k.meta, 'lease_expired', ended) end
-  return ended, died, gone, ended == limit or budget.events <= 0 or budget.bytes <= 0
+  return ended, died, gone, ended == limit or not has_room(k)
 end
 
--- Drops those of these waiting messages, with their due times, whose TTL has ended. Returns how many it dropped. The budget
--- says whether any are left.
-local function drop_expired(k, now, members, dues, ttl, budget)
-  if #members == 0 then return 0 end
+-- Drops those of these waiting messages, with their due times, whose TTL has ended. Returns how many it dropped.
+-- `k.short` says whether any are left.
+local function drop_expired(k, now, members, dues, ttl)
+  if #members == 0 or k.short then return 0 end
   local over, extras = {}, redis.call('HMGET', k.extra, unpack(members))
   for i = 1, #members do
     local _, _, _, _, rest = parse_extra(extras[i])
     local expires = expiry(k, members[i], rest, dues[i], ttl)
     if expires and expires <= now then over[#over + 1] = members[i] end
   end
-  over = freeable(k, over, budget)
+  over = freeable(k, over)
   drop_all(k, over, 'expired')
   return #over
 end
 
 -- Carries out the end of the TTL of these messages. Those that wait are dropped. Those that are leased get a note, and are
 -- dropped when their lease ends. Returns how many messages there were.
-local function note_over(k, now, members, ttl, budget)
-  if #members == 0 then return 0 end
+local function note_over(k, now, members)
+  if #members == 0 or k.short then return 0 end
   local extras = redis.call('HMGET', k.extra, unpack(members))
   local leased, last = redis.call('ZMSCORE', k.unack, unpack(members)), redis.call('ZMSCORE', k.last, unpack(members))
   local gone = {}
@@ -92,8 +91,8 @@ local function note_over(k, now, members, ttl, budget)
       gone[#gone + 1] = members[i]
     end
   end
-  -- The next call drops those that exceed this call's budget.
-  drop_all(k, freeable(k, gone, budget), 'expired')
+  -- The next call drops those for which this one has no room.
+  drop_all(k, freeable(k, gone), 'expired')
   return #members
 end
 
@@ -103,18 +102,19 @@ local function is_spent(counted, max_attempts, topic_max)
 end
 
 -- Buries those of the first `most` of these waiting messages that have used up their attempts. Returns how many it buried.
--- The budget says whether any are left.
-local function bury_spent(k, at, members, most, topic_max, budget)
+-- `k.short` says whether any are left.
+local function bury_spent(k, at, members, most, topic_max)
   if #members == 0 then return 0 end
   local died, extras = 0, redis.call('HMGET', k.extra, unpack(members))
   for i = 1, math.min(#members, most) do
     local attempts, counted, max_attempts, _, rest = parse_extra(extras[i])
     if is_spent(counted, max_attempts, topic_max) then
-      if budget.deaths == 0 or budget.events <= 0 then
-        budget.short = true
+      if not has_room(k) then
+        k.short = true
         break
       end
-      budget.deaths, budget.events = budget.deaths - 1, room_after(k, members[i], budget.events)
+      spend(k, 20)
+      spend_on(k, members[i])
       for _, zset in ipairs({ k.delayed, k.delayed_prio, k.ready }) do redis.call('ZREM', zset, members[i]) end
       add_events(k, members[i], event('d', at, attempts, ''))
       bury(k, members[i], rest, at)
@@ -128,71 +128,50 @@ end
 -- ('delayed', 'ready', 'blocked', 'leased', 'dead' or 'acked'), the due time, deadline or instant of that (ms), and its `extra`.
 -- Returns false if the message does not exist, or ends here.
 local function settle(k, member, now, rules)
-  for _ = 1, 2 do
-    local extra = redis.call('HGET', k.extra, member)
-    local ended = false
-    for _, zset in ipairs({ k.unack, k.last }) do
-      local score = redis.call('ZSCORE', zset, member)
-      if score then
-        local deadline = unpack_lease(score)
-        if deadline > now then return 'leased', deadline, extra end
-        end_lease(k, member, zset, deadline, now, rules.ttl)
-        redis.call('HINCRBY', k.meta, 'lease_expired', 1)
-        ended = true
-      end
+  local extra, number, score = redis.call('HGET', k.extra, member), unpack(stands_of(k, { member })[1])
+  if not number then return false end
+  local state, at = state_in(number, score, now)
+  if state == 'leased' then
+    if at > now then return state, at, extra end
+    end_lease(k, member, number == 1 and k.unack or k.last, at, now, rules.ttl)
+    redis.call('HINCRBY', k.meta, 'lease_expired', 1)
+    return settle(k, member, now, rules)
+  elseif state == 'dead' then
+    if at + rules.dead_ms <= now then
+      retire(k, { member })
+      return false
     end
-    if not ended then
-      local due = tonumber(redis.call('ZSCORE', k.delayed, member) or redis.call('ZSCORE', k.delayed_prio, member))
-      if not due then
-        local score = redis.call('ZSCORE', k.ready, member)
-        due = score and rank_due(score)
-      end
-      local blocked = not due and extra and redis.call('ZSCORE', k.blocked, member)
-      if due or blocked then
-        due = due or tonumber(blocked)
-        local _, _, _, _, rest = parse_extra(extra)
-        local over = expiry(k, member, rest, due, blocked and blocked_ttl(k, rules.ttl) or not blocked and rules.ttl)
-        if over and over <= now then
-          drop_all(k, { member }, 'expired')
-          return false
-        end
-        return blocked and 'blocked' or (due > now and 'delayed' or 'ready'), due, extra
-      end
-      local died = tonumber(redis.call('ZSCORE', k.dead, member))
-      if died then
-        if died + rules.dead_ms <= now then
-          retire(k, { member })
-          return false
-        end
-        return 'dead', died, extra
-      end
-      local score = redis.call('ZSCORE', k.acked, member)
-      if not score then return false end
-      local acked = unpack_lease(score)
-      if acked + rules.acked_ms <= now then
-        redis.call('ZREM', k.acked, member)
-        forget_all(k, { member }, { extra })
-        return false
-      end
-      return 'acked', acked, extra
+  elseif state == 'acked' then
+    if at + rules.acked_ms <= now then
+      redis.call('ZREM', k.acked, member)
+      forget_all(k, { member }, { extra })
+      return false
+    end
+  else
+    local _, _, _, _, rest = parse_extra(extra)
+    local ttl = rules.ttl
+    if state == 'blocked' then ttl = blocked_ttl(k, ttl) end
+    local over = expiry(k, member, rest, at, ttl)
+    if over and over <= now then
+      drop_all(k, { member }, 'expired')
+      return false
     end
   end
-  return false
+  return state, at, extra
 end
 
 -- Makes a dead message live again, due at `due`, with all its attempts and its whole TTL, and as the last of its group.
--- Returns its new `extra`, or false if another live message holds its key; the cost of looking at that other one, in bytes of
--- events; its due time; and whether it is blocked.
+-- Returns its new `extra`, or false if another live message holds its key; its due time; and whether it is blocked.
 local function revive(k, member, due, now, up, extra, rules)
   local attempts, _, max_attempts, priority, rest = parse_extra(extra)
   local _, ttl, policy, hold, key, group, order = parse_rest(rest)
-  local seen, blocked = 0, false
+  local blocked = false
   if key ~= '' and hold ~= 'f' then
     local holder = redis.call('HGET', k.keys, key)
     if holder and holder ~= member then
-      seen = redis.call('HSTRLEN', k.events, holder) + to_free(k, holder)
+      spend_on(k, holder)
       local state = settle(k, holder, now, rules)
-      if state and state ~= 'dead' and state ~= 'acked' then return false, seen end
+      if state and state ~= 'dead' and state ~= 'acked' then return false end
     end
     redis.call('HSET', k.keys, key, member)
   end
@@ -208,5 +187,5 @@ local function revive(k, member, due, now, up, extra, rules)
   redis.call('HSET', k.extra, member, fresh)
   if not blocked then place(member, priority, due, now, k.delayed, k.delayed_prio, k.ready) end
   add_events(k, member, event('v', up, 0, ''))
-  return fresh, seen, due, blocked
+  return fresh, due, blocked
 end

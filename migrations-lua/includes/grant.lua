@@ -1,3 +1,4 @@
+-- @include budget
 -- @include expire
 -- @include group
 -- @include message
@@ -7,20 +8,20 @@
 
 -- Clears the next `most` messages in line of those that must not be granted: drops those whose TTL has ended, and buries
 -- those that have used up their attempts (`spent_by` is the topic's max_attempts, or false). Returns how many it dropped,
--- how many it buried, and whether the next `most` are clear now. It continues until the budget is used up, so that a small
+-- how many it buried, and whether the next `most` are clear now. It continues until the call has no room, so that a small
 -- request does not need a call for each of many expired messages.
-local function clear_head(k, now, up, most, ttl, spent_by, budget)
+local function clear_head(k, now, up, most, ttl, spent_by)
   local dropped, died = 0, 0
   for _, look in ipairs({ most, 64, 64, most }) do
     local members, dues = front(k, now, math.max(look, most))
-    local gone = drop_expired(k, now, members, dues, ttl, budget)
+    local gone = drop_expired(k, now, members, dues, ttl)
     dropped = dropped + gone
-    if gone == 0 and not budget.short then
-      local dead = spent_by and bury_spent(k, up, members, most, spent_by, budget) or 0
+    if gone == 0 and not k.short then
+      local dead = spent_by and bury_spent(k, up, members, most, spent_by) or 0
       died = died + dead
-      if dead == 0 and not budget.short then return dropped, died, true end
+      if dead == 0 and not k.short then return dropped, died, true end
     end
-    if dropped > 160 or budget.short then break end
+    if not has_room(k) or k.short then break end
   end
   return dropped, died, false
 end
@@ -52,6 +53,7 @@ local function hold_early(k, now, most, interval, burst, rounds)
     local ends, early, first = {}, {}, nil
     local extras, planned = redis.call('HMGET', k.extra, unpack(members)), redis.call('ZMSCORE', k.turns, unpack(members))
     for i = 1, #members do
+      spend(k, 4 + #(extras[i] or '') / 200)
       local turns, id = turns_of(extras[i], planned[i])
       if turns then
         ends[turns] = ends[turns] or tonumber(redis.call('ZSCORE', k.rates, turns) or 0)
@@ -67,8 +69,9 @@ local function hold_early(k, now, most, interval, burst, rounds)
     end
     if not first then return most end
     if round == rounds then return first - 1 end
-    for id, met in pairs(early) do plan(k, id, now, nil, met) end
-    if k.planned > PLANNED then return first - 1 end
+    for id, met in pairs(early) do
+      if plan(k, id, now, nil, met) == false or not has_room(k) then return first - 1 end
+    end
   end
 end
 

@@ -1,3 +1,4 @@
+-- @include budget
 -- @include message
 -- @include time
 -- @include waiting
@@ -97,25 +98,23 @@ local function mark(k, id, at)
   redis.call('ZADD', k.rates, string.format('%d', MARK + at * 1000), table.concat({ id, 'p' }))
 end
 
--- What a call plans at most, in heads that it looks at.
-local PLANNED = 1000
-
 -- Plans the next 64 turns of a group's heads that were never granted, in the order in which they would go: a head that has left
--- has taken none. If it has more such heads, marks it for when half of these turns will have come. Once the call has planned
--- enough, marks it for now instead. `met`: heads further behind whose turns are planned, too. Returns when `wanted` is due if it
--- has a turn.
+-- has taken none. If it has more such heads, marks it for when half of these turns will have come. If the call has no room,
+-- marks it for now instead. `met`: heads further behind whose turns are planned, too. Returns when `wanted` is due if it
+-- has a turn, and false if the call had no room.
 local function plan(k, id, now, wanted, met)
   local _, interval, burst = group_rules(k)
   if not interval then return end
-  -- To plan a turn costs as much as to look at eight heads.
-  local cost = entries_of(k.heads, id)
-  cost = cost + 8 * math.min(cost, 64) + 8
-  if k.planned and k.planned + cost > PLANNED then
+  local cost = math.min(entries_of(k.heads, id), 1000)
+  cost = 20 + cost + 12 * math.min(cost, 64)
+  -- Where heads are met too early, a call plans one group at least.
+  if (k.planned and k.planned + cost > 1000) or not (met or has_room(k)) then
     mark(k, id, 0)
     wake(k.meta, redis.call('HGET', k.meta, 'sleep'), now)
-    return
+    return false
   end
   k.planned = (k.planned or 0) + cost
+  spend(k, cost)
   local from, upto = bounds_of(id)
   local heads, own, line, members = redis.call('ZRANGEBYLEX', k.heads, from, upto, 'LIMIT', 0, 1000), {}, {}, {}
   for i = 1, #heads do heads[i] = string.sub(heads[i], 29) end
@@ -177,7 +176,9 @@ end
 -- were any.
 local function plan_marked(k, now, upto)
   local marks = redis.call('ZRANGEBYSCORE', k.rates, '-inf', string.format('%d', MARK + upto * 1000), 'LIMIT', 0, 64)
-  for _, name in ipairs(marks) do plan(k, string.sub(name, 1, 16), now) end
+  for _, name in ipairs(marks) do
+    if plan(k, string.sub(name, 1, 16), now) == false then break end
+  end
   return #marks > 0
 end
 

@@ -13,12 +13,7 @@ local function oldest_ready(k, now)
   end
   local ended = redis.call('ZRANGE', k.unack, 0, 0, 'WITHSCORES')[2]
   if ended then older((unpack_lease(ended))) end
-  -- The first of each priority is its oldest: step from one priority to the next.
-  local first = redis.call('ZRANGE', k.ready, 0, 0, 'WITHSCORES')[2]
-  while first do
-    local at = rank_due(first)
-    older(at)
-    first = redis.call('ZRANGEBYSCORE', k.ready, string.format('%d', tonumber(first) - at + 35184372088832), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
-  end
+  local first = firsts(k.ready)
+  for i = 2, #first, 2 do older(rank_due(first[i])) end
   return oldest
 end

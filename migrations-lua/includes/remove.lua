@@ -1,25 +1,7 @@
+-- @include budget
 -- @include group
 -- @include message
--- Removal and death of messages. A call has a budget for that, and reports if anything is left.
-
--- The most bytes of events that one call writes. A message's events are written whole, up to 120 KB.
-local EVENT_BYTES = 262144
-
--- Returns what this message's events leave of `room`, in bytes.
-local function room_after(k, member, room)
-  return room - redis.call('HSTRLEN', k.events, member)
-end
-
--- The cost of freeing a message's body and `extra`, in bytes of events: freeing 24 MiB of bodies takes as long as writing 256 KiB.
-local function to_free(k, member)
-  return math.ceil(redis.call('HSTRLEN', k.messages, member) / 96) + 2 * redis.call('HSTRLEN', k.extra, member)
-end
-
--- The budget of one call, for all of its steps: bytes of events to write, bytes of bodies to free (1 MiB takes 50 to
--- 100 µs), deaths of waiting messages. `freed`: a body was freed. `short`: something is left for the next call.
-local function new_budget()
-  return { events = EVENT_BYTES, bytes = 25165824, deaths = 32, freed = false, short = false }
-end
+-- Removal and death of messages.
 
 -- Frees the key of a message if the message still holds it.
 local function free_key(k, member, key)
@@ -51,20 +33,6 @@ local function but_untold(k, members)
     if not untold[i] then free[#free + 1] = members[i] end
   end
   return free
-end
-
--- Returns as many of these messages, from the first on, as the budget allows to free. The first of a call is always allowed.
-local function freeable(k, members, budget)
-  for i = 1, #members do
-    -- A long `extra` is read, and its names are freed: 64 of the longest take as long as 24 MiB of bodies.
-    local bytes = redis.call('HSTRLEN', k.messages, members[i]) + 112 * redis.call('HSTRLEN', k.extra, members[i])
-    if bytes > budget.bytes and budget.freed then
-      budget.bytes, budget.short = 0, true
-      return { unpack(members, 1, i - 1) }
-    end
-    budget.bytes, budget.freed = budget.bytes - bytes, true
-  end
-  return members
 end
 
 -- Deletes these messages (at most 256), which are no longer in any set. `extras` holds their `extra`, by index. A message
@@ -107,12 +75,12 @@ end
 
 -- Deletes the oldest acked messages beyond the topic's `acked_max`, at most `limit` (256). Returns whether more may be
 -- left, and how many it deleted.
-local function trim_acked(k, limit, budget)
+local function trim_acked(k, limit)
   local held = redis.call('ZCARD', k.acked)
   if held == 0 then return false, 0 end
   local excess = held - tonumber(redis.call('HGET', k.meta, 'acked_max') or 100000)
   if excess <= 0 or limit <= 0 then return excess > 0, 0 end
-  local oldest = freeable(k, redis.call('ZRANGE', k.acked, 0, math.min(excess, limit) - 1), budget)
+  local oldest = freeable(k, redis.call('ZRANGE', k.acked, 0, math.min(excess, limit) - 1))
   if #oldest == 0 then return true, 0 end
   redis.call('ZREM', k.acked, unpack(oldest))
   forget_all(k, oldest, redis.call('HMGET', k.extra, unpack(oldest)))

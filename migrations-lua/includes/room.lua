@@ -61,14 +61,12 @@ local function queue_of(k)
       push({ list[1], tonumber(list[2]), math.min(class, 2) * 1000, source })
     end
   end
-  local first = redis.call('ZRANGE', k.ready, 0, 0, 'WITHSCORES')
-  while first[1] do
-    local due = rank_due(first[2])
-    local lowest = tonumber(first[2]) - due
-    local source = { key = k.ready, lowest = lowest, list = first, at = 1, seen = 1, round = 0 }
-    push({ first[1], due, (3 + lowest / 35184372088832) * 1000, source })
-    local next_priority = string.format('%d', lowest + 35184372088832)
-    first = redis.call('ZRANGEBYSCORE', k.ready, next_priority, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  local first = firsts(k.ready)
+  for i = 1, #first, 2 do
+    local due = rank_due(first[i + 1])
+    local lowest = tonumber(first[i + 1]) - due
+    local source = { key = k.ready, lowest = lowest, list = { first[i], first[i + 1] }, at = 1, seen = 1, round = 0 }
+    push({ first[i], due, (3 + lowest / 35184372088832) * 1000, source })
   end
 
   local due_of, gone, doomed, round = {}, {}, {}, 0

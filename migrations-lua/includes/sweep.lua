@@ -1,3 +1,4 @@
+-- @include budget
 -- @include expire
 -- @include group
 -- @include remove
@@ -6,17 +7,17 @@
 
 -- Drops waiting messages that have outlived the topic's TTL. Those with a TTL of their own are in `expires`. Checks up to
 -- `limit` messages. Returns how many it checked, and whether more may be left.
-local function sweep_ttl(k, now, limit, ttl, budget)
+local function sweep_ttl(k, now, limit, ttl)
   local horizon = string.format('%d', now - ttl)
   -- These came back after a grant, so they are due later than when their TTL began.
   local returned = redis.call('ZRANGEBYSCORE', k.first_due, '-inf', horizon, 'LIMIT', 0, math.ceil(limit / 2))
-  local seen = note_over(k, now, returned, ttl, budget)
+  local seen = note_over(k, now, returned)
   local dropped = seen
   local function look(k, key, from, upto, share, ranked)
     local list = redis.call('ZRANGEBYSCORE', key, from, upto, 'WITHSCORES', 'LIMIT', 0, math.ceil((limit - seen) / share))
     seen = seen + #list / 2
     local members, dues = waiting_of(list, ranked)
-    dropped = dropped + drop_expired(k, now, members, dues, ttl, budget)
+    dropped = dropped + drop_expired(k, now, members, dues, ttl)
   end
   if blocked_ttl(k, ttl) then look(k, k.blocked, '-inf', horizon, 2, false) end
   for _, key in ipairs({ k.delayed, k.delayed_prio }) do look(k, key, '-inf', horizon, 2, false) end
@@ -42,8 +43,7 @@ end
 -- Also moves due messages with a priority to `ready`. Each kind may take half of the steps that are left, so that none
 -- waits for ever. Returns whether more may be left.
 local function sweep(k, now, limit, rules)
-  local budget = new_budget()
-  local ended, _, _, more = end_leases(k, now, math.ceil(limit / 4), rules.ttl, budget)
+  local ended, _, _, more = end_leases(k, now, math.ceil(limit / 4), rules.ttl)
   local left = limit - 2 * ended
   local share = math.ceil(left / 2)
   local count = promote(now, share, k.delayed_prio, k.ready, k.extra)
@@ -51,10 +51,10 @@ local function sweep(k, now, limit, rules)
 
   share = math.ceil(left / 2)
   local over = redis.call('ZRANGEBYSCORE', k.expires, '-inf', now, 'LIMIT', 0, share)
-  count = note_over(k, now, over, rules.ttl, budget)
+  count = note_over(k, now, over)
   left, more = left - count, more or count == share
   if rules.ttl then
-    local seen, unseen = sweep_ttl(k, now, math.ceil(left / 2), rules.ttl, budget)
+    local seen, unseen = sweep_ttl(k, now, math.ceil(left / 2), rules.ttl)
     left, more = left - seen, more or unseen
   end
 
@@ -64,21 +64,21 @@ local function sweep(k, now, limit, rules)
     local excess = redis.call('ZCARD', k.dead) - rules.dead_max
     if excess > 0 then dead = redis.call('ZRANGE', k.dead, 0, math.min(excess, share) - 1) end
   end
-  local gone = freeable(k, dead, budget)
+  local gone = freeable(k, dead)
   retire(k, gone)
   left, more = left - #gone, more or #dead == share
 
   share = math.ceil(left / 2)
   local acked = redis.call('ZRANGEBYSCORE', k.acked, '-inf', string.format('%d', (now - rules.acked_ms) * 2048 + 2047), 'LIMIT', 0, share)
   if #acked > 0 then
-    gone = freeable(k, acked, budget)
+    gone = freeable(k, acked)
     if #gone > 0 then
       redis.call('ZREM', k.acked, unpack(gone))
       forget_all(k, gone, redis.call('HMGET', k.extra, unpack(gone)))
     end
     left, more = left - #gone, more or #acked == share
   end
-  local surplus, trimmed = trim_acked(k, math.ceil(left / 2), budget)
+  local surplus, trimmed = trim_acked(k, math.ceil(left / 2))
   left, more = left - trimmed, more or surplus
 
   local idem = redis.call('ZRANGEBYSCORE', k.idem_due, '-inf', now, 'LIMIT', 0, left)
@@ -89,7 +89,7 @@ local function sweep(k, now, limit, rules)
   end
   local idle = redis.call('ZRANGEBYSCORE', k.rates, 0, string.format('%d', now * 1000 - 50000), 'LIMIT', 0, 64)
   if #idle > 0 then redis.call('ZREM', k.rates, unpack(idle)) end
-  return plan_marked(k, now, 0) or raise_groups(k) or more or #idle == 64 or budget.short
+  return plan_marked(k, now, 0) or not has_room(k) or raise_groups(k) or more or #idle == 64 or k.short == true
 end
 
 -- The earlier of `earliest` (ms; 0: none) and of `shift` ms after the first score of a set, from `least` on. That score is in
@@ -116,12 +116,10 @@ local function next_sweep(k, rules)
     earliest = earlier(earliest, zset, 1, rules.ttl)
   end
   earliest = earlier(earliest, k.blocked, 1, blocked_ttl(k, rules.ttl))
-  local first = redis.call('ZRANGE', k.ready, 0, 0, 'WITHSCORES')[2]
-  while first do
-    local due = rank_due(first)
-    if earliest == 0 or due + rules.ttl < earliest then earliest = due + rules.ttl end
-    local next_priority = string.format('%d', tonumber(first) - due + 35184372088832)
-    first = redis.call('ZRANGEBYSCORE', k.ready, next_priority, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+  local first = firsts(k.ready)
+  for i = 2, #first, 2 do
+    local over = rank_due(first[i]) + rules.ttl
+    if earliest == 0 or over < earliest then earliest = over end
   end
   return earliest
 end

@@ -1,3 +1,4 @@
+-- @include lease
 -- @include message
 -- Waiting messages, and how waiting consumers are woken.
 
@@ -29,6 +30,17 @@ local function front(k, now, most)
   if most == #members then return members, dues end
   local plain = redis.call('ZRANGEBYSCORE', k.delayed, '-inf', now, 'WITHSCORES', 'LIMIT', 0, most - #members)
   return waiting_of(plain, false, members, dues)
+end
+
+-- The first message of each priority in `ready`, which is its oldest: member, score, ….
+local function firsts(ready)
+  local found, first = {}, redis.call('ZRANGE', ready, 0, 0, 'WITHSCORES')
+  while first[1] do
+    found[#found + 1], found[#found + 2] = first[1], first[2]
+    local next_priority = string.format('%d', tonumber(first[2]) - rank_due(first[2]) + 35184372088832)
+    first = redis.call('ZRANGEBYSCORE', ready, next_priority, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  end
+  return found
 end
 
 -- Adds a message that is not leased to the set where it waits, according to its priority and due time.
@@ -102,6 +114,15 @@ local function stands_of(k, members)
     end
   end
   return stands
+end
+
+-- The state of a message in the set of this number, and its due time, deadline or instant (ms). A lease may have ended.
+local function state_in(number, score, now)
+  if number == 7 then return 'dead', score end
+  if number == 6 then return 'blocked', score end
+  if number <= 2 or number == 8 then return number == 8 and 'acked' or 'leased', (unpack_lease(score)) end
+  local due = number == 3 and rank_due(score) or score
+  return due > now and 'delayed' or 'ready', due
 end
 
 -- When the next lease ends, in ms; infinite if there is none.

@@ -1,3 +1,4 @@
+-- @include budget
 -- @include lease
 -- @include message
 -- @include partition
@@ -46,7 +47,7 @@ local plain = not meta[2] or string.find(meta[2], '^%d,,,')
 local most = n
 if meta[3] then
   local rare = load_lazy()
-  most = #rare.freeable({ messages = KEYS[3], extra = KEYS[4] }, { unpack(ARGV, 5, n + 4) }, rare.new_budget())
+  most = #rare.freeable({ messages = KEYS[3], extra = KEYS[4], events = KEYS[9], queued = KEYS[13], rates = KEYS[15] }, { unpack(ARGV, 5, n + 4) })
 end
 local own, known = ARGV[4] == '' or not meta[4], nil
 if plain and not own and most == n and redis.call('EXISTS', KEYS[4]) == 1 then
@@ -94,10 +95,9 @@ local k = { messages = KEYS[3], extra = KEYS[4], meta = KEYS[5], keys = KEYS[6],
   delayed = KEYS[16], delayed_prio = KEYS[17], ready = KEYS[18], turns = KEYS[19] }
 -- Events are written only if acked messages are retained, and calls were made.
 local noted = acked_ms > 0 and #ARGV > notes
-local room = lib.EVENT_BYTES
 for i = 1, n do
   local member = members[i]
-  if room <= 0 or i > most then
+  if i > most or not lib.has_room(k) then
     codes[i] = 4
   elseif lib.holds(seals[i], scores[i], extras[i], now) then
     codes[i] = 0
@@ -107,7 +107,8 @@ for i = 1, n do
       local _, epoch = lib.open_seal(seals[i])
       kept[2 * #good - 1], kept[2 * #good] = lib.pack_lease(up, epoch), member
     end
-    if noted then room = lib.room_after(k, member, room) end
+    -- Where some are long, `freeable` has counted them.
+    if not meta[3] then lib.spend_on_names(k, #(extras[i] or '')) end
   elseif acked_ms > 0 and lib.holds(seals[i], redis.call('ZSCORE', KEYS[10], member), extras[i], now - acked_ms) then
     codes[i], repeated = 3, repeated + 1
   else
@@ -128,7 +129,7 @@ if #good > 0 then
     redis.call('ZREM', KEYS[7], unpack(good))
     redis.call('ZREM', KEYS[8], unpack(good))
     lib.let_names_go(k, good, known)
-    lib.trim_acked(k, #good + 16, lib.new_budget())
+    lib.trim_acked(k, #good + 16)
   elseif extras[1] == nil and plain then
     if meta[6] then lib.weigh(k, good, true) end
     redis.call('HDEL', KEYS[3], unpack(good))

@@ -8,63 +8,52 @@
 -- ARGV[3] cursor
 -- ARGV[4] count: approximate number
 -- ARGV[5] repair: 1 to repair the defects
--- returns: {cursor, seen, bytes read, {key, defect, detail, …}} or 'STALE'
--- cost: HGET, ZREM; HSCAN or ZSCAN; 8 ZMSCORE and HMGET for 256 of `keys`, a call for each of the others; two if it
---   repairs
+-- ARGV[6..] keys to check, at most 64, as a call before returned them; none to check a page
+-- returns: {cursor, seen, bytes read, {key, defect, detail, …}, {}, those that are left for other calls: all of a page of more
+--   than 64} or 'STALE'
+-- cost: HGET, ZREM; HLEN and HKEYS, HSCAN or ZSCAN; HMGET; 8 ZMSCORE and HMGET for `keys`, a call for each of the others; two if it repairs; one
+--   more for each that is named
 local k = partition(KEYS)
 if owner(k.meta) ~= ARGV[1] then return 'STALE' end
 local repair = ARGV[5] == '1'
 if repair then redis.call('ZREM', k.unack, '') end
-local found, bytes = {}, 0
+local found = {}
 local function add(key, defect, detail)
   local n = #found
   found[n + 1], found[n + 2], found[n + 3] = key, defect, detail
 end
 
-local page
-if ARGV[2] == 'keys' then
-  page = redis.call('HSCAN', k.keys, ARGV[3], 'COUNT', ARGV[4])
-elseif ARGV[2] == 'idem' then
-  page = redis.call('HSCAN', k.idem, ARGV[3], 'COUNT', ARGV[4])
-else
-  page = redis.call('ZSCAN', k.idem_due, ARGV[3], 'COUNT', ARGV[4])
+local walked = ARGV[2] == 'keys' and k.keys or ARGV[2] == 'idem' and k.idem or k.idem_due
+local hashed = ARGV[2] ~= 'idem_due'
+local keys, cursor, bytes = names_of(walked, hashed, ARGV[3], ARGV[4], { unpack(ARGV, 6) })
+if #keys > 64 then return { cursor, 0, bytes, {}, {}, keys } end
+local values, stands, extras
+if hashed and #keys > 0 then values = redis.call('HMGET', walked, unpack(keys)) end
+if ARGV[2] == 'keys' and #keys > 0 then
+  stands, extras = stands_of(k, values), redis.call('HMGET', k.extra, unpack(values))
 end
-local list = page[2]
--- Redis returns small hashes whole, regardless of the count.
-for from = 1, #list, 512 do
-  local keys, values = {}, {}
-  for i = from, math.min(from + 511, #list), 2 do
-    local n = #keys + 1
-    keys[n], values[n] = list[i], list[i + 1]
-    bytes = bytes + #list[i] + #list[i + 1]
-  end
-  local stands, extras
-  if ARGV[2] == 'keys' then
-    stands, extras = stands_of(k, values), redis.call('HMGET', k.extra, unpack(values))
-  end
-  for i = 1, #keys do
-    local key, value = keys[i], values[i]
-    if stands then
-      if not holds_key(key, stands[i], extras[i]) then
-        add(key, 'stray_key', '')
-        if repair then redis.call('HDEL', k.keys, key) end
-      end
-    elseif ARGV[2] == 'idem' then
-      local over = string.match(value, '^(%d+),%x+,%a+,%d+,.*$')
-      if not over then
-        add(key, 'bad_idem', '')
-        if repair then
-          redis.call('HDEL', k.idem, key)
-          redis.call('ZREM', k.idem_due, key)
-        end
-      elseif tonumber(redis.call('ZSCORE', k.idem_due, key) or -1) ~= tonumber(over) then
-        add(key, 'no_idem_due', '')
-        if repair then redis.call('ZADD', k.idem_due, over, key) end
-      end
-    elseif redis.call('HEXISTS', k.idem, key) == 0 then
-      add(key, 'stray_idem_due', '')
-      if repair then redis.call('ZREM', k.idem_due, key) end
+for i = 1, #keys do
+  local key = keys[i]
+  if stands then
+    if not holds_key(key, stands[i], extras[i]) then
+      add(key, 'stray_key', '')
+      if repair then redis.call('HDEL', k.keys, key) end
     end
+  elseif hashed then
+    local over = string.match(values[i], '^(%d+),%x+,%a+,%d+,.*$')
+    if not over then
+      add(key, 'bad_idem', '')
+      if repair then
+        redis.call('HDEL', k.idem, key)
+        redis.call('ZREM', k.idem_due, key)
+      end
+    elseif tonumber(redis.call('ZSCORE', k.idem_due, key) or -1) ~= tonumber(over) then
+      add(key, 'no_idem_due', '')
+      if repair then redis.call('ZADD', k.idem_due, over, key) end
+    end
+  elseif redis.call('HEXISTS', k.idem, key) == 0 then
+    add(key, 'stray_idem_due', '')
+    if repair then redis.call('ZREM', k.idem_due, key) end
   end
 end
-return { page[1], #list / 2, bytes, found }
+return { cursor, #keys, bytes, found, {}, {} }

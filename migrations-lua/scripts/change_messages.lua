@@ -1,3 +1,4 @@
+-- @include budget
 -- @include expire
 -- @include group
 -- @include message
@@ -26,7 +27,7 @@ if meta[1] ~= ARGV[1] then return 'STALE' end
 redis.call('ZREM', k.unack, '')
 local now, up = now_ms()
 local rules, what, states = parse_rules(meta[3]), ARGV[2], ARGV[3]
-local room, earliest, redriven, shown = EVENT_BYTES, math.huge, 0, nil
+local earliest, redriven, shown = math.huge, 0, nil
 local free = what == 'redrive' and room_of(k, now, rules, (#ARGV - 5) / 2)
 
 -- Makes a waiting message due; its TTL starts anew.
@@ -51,8 +52,7 @@ local function change(member, due)
   if what == 'redrive' then
     if state ~= 'dead' then return 5 end
     if free == redriven then return 8 end
-    local fresh, seen, its, blocked = revive(k, member, due, now, up, extra, rules)
-    room = room - seen
+    local fresh, its, blocked = revive(k, member, due, now, up, extra, rules)
     if not fresh then return 6 end
     redriven = redriven + 1
     if not blocked and its < earliest then earliest = its end
@@ -87,10 +87,10 @@ end
 
 local reply = { now, 0 }
 for i = 6, #ARGV, 2 do
-  if i > 6 and room <= 0 then break end
+  if i > 6 and not has_room(k) then break end
   local member = which_member(k, ARGV[i], ARGV[4])
-  -- Both may be written or freed.
-  if member then room = room_after(k, member, room) - to_free(k, member) end
+  spend(k, 25)
+  if member then spend_on(k, member) end
   reply[#reply + 1] = change(member, due_at(ARGV[i + 1], now, up))
 end
 reply[#reply + 1] = shown

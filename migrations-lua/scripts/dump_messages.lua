@@ -11,19 +11,21 @@
 -- returns: {cursor, now, bytes of bodies and events, {members that are left for another call}, {for each message: member,
 --   body, set (a number as in `stands_of`; 0: none), score, extra, events, when its own TTL ends, when it first fell due, when
 --   it died if that is still to be published; '' for none, …}} or 'STALE'
--- cost: HGET, TIME, HSCAN; 8 ZMSCORE, 3 ZMSCORE and HMGET, 1 or 2 HMGET for eight; it ends at 96 messages or 256 KiB of bodies and events
+-- cost: HGET, TIME, HLEN, HKEYS or HSCAN; 8 ZMSCORE, 3 ZMSCORE and HMGET, HMGET for eight, HGET for each; it ends at 96 messages or 256 KiB of bodies and events
 local k = partition(KEYS)
 if redis.call('HGET', k.meta, 'topic') ~= ARGV[1] then return 'STALE' end
 local cursor, members, scanned = '', {}, nil
 if ARGV[2] == '' then
-  for i = 4, #ARGV do members[i - 3] = ARGV[i] end
+  members = { unpack(ARGV, 4) }
+elseif ARGV[2] == '0' and redis.call('HLEN', k.messages) <= 1024 then
+  -- A scan reads all bodies of a place, and of a small hash.
+  cursor, members = '0', redis.call('HKEYS', k.messages)
 else
   local page = redis.call('HSCAN', k.messages, ARGV[2], 'COUNT', page_count(k, ARGV[3]))
   cursor, scanned = page[1], {}
   for i = 1, #page[2], 2 do members[#members + 1], scanned[#scanned + 1] = page[2][i], page[2][i + 1] end
 end
 local found, done, bytes = {}, 0, 0
--- Redis returns small hashes whole, regardless of the count.
 while done < math.min(#members, 96) and bytes < 262144 do
   local some = { unpack(members, done + 1, math.min(done + 96, #members)) }
   local stands, extras = stands_of(k, some), redis.call('HMGET', k.extra, unpack(some))
@@ -33,11 +35,10 @@ while done < math.min(#members, 96) and bytes < 262144 do
   local function died(score) return score and int(math.floor(math.abs(tonumber(score)))) or '' end
   local from = 1
   while from <= #some and bytes < 262144 do
-    local upto = math.min(from + 7, #some)
-    local bodies = scanned and { unpack(scanned, done + from, done + upto) } or redis.call('HMGET', k.messages, unpack(some, from, upto))
+    local before, upto = from - 1, math.min(from + 7, #some)
     local events = redis.call('HMGET', k.events, unpack(some, from, upto))
-    for i = from, upto do
-      local body, event = bodies[i - from + 1], events[i - from + 1] or ''
+    for i = before + 1, upto do
+      local body, event = scanned and scanned[done + i] or redis.call('HGET', k.messages, some[i]), events[i - before] or ''
       -- It may have left since it was named.
       if body then
         local n = #found
@@ -46,8 +47,9 @@ while done < math.min(#members, 96) and bytes < 262144 do
         found[n + 7], found[n + 8], found[n + 9] = expires[i] or '', first_due[i] or '', died(untold[i])
         bytes = bytes + #body + #event
       end
+      from = i + 1
+      if bytes >= 262144 then break end
     end
-    from = upto + 1
   end
   done = done + from - 1
 end

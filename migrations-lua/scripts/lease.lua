@@ -1,10 +1,10 @@
+-- @include budget
 -- @include expire
 -- @include grant
 -- @include group
 -- @include lease
 -- @include message
 -- @include partition
--- @include remove
 -- @include time
 -- @include waiting
 -- lease: grant ready messages to a group of wants, first want first. Ends expired leases before that.
@@ -40,7 +40,7 @@ if meta[1] ~= ARGV[1] then return 'STALE' end
 -- A first write that removes nothing: at maxmemory Redis then lets everything after it through.
 redis.call('ZREM', KEYS[1], '')
 local now, up = now_ms()
-local ttl, k, lib, budget
+local ttl, k, lib
 if meta[4] then
   lib = load_lazy()
   local rules = lib.parse_rules(meta[4])
@@ -57,27 +57,26 @@ local ended, died, expired, more = 0, 0, 0, false
 if special or redis.call('ZCOUNT', KEYS[1], '-inf', int(now * 2048 + 2047)) > 0 then
   lib = lib or load_lazy()
   k = lib.partition(KEYS)
-  budget = lib.new_budget()
-  ended, died, expired, more = lib.end_leases(k, now, 32, ttl, budget)
+  ended, died, expired, more = lib.end_leases(k, now, 32, ttl)
   -- A message whose lease has just ended has an `extra` now.
   special = special or ended > 0
 end
+-- Where some of what is read is long, it is half as much at a time.
+local limit = special and meta[3] and LIMIT / 2 or LIMIT
 -- The order by priority holds only once all due messages are in `ready`, so nothing is granted before.
-local unpromoted = special and lib.promote(now, LIMIT, KEYS[7], KEYS[8], KEYS[6]) == LIMIT
+local unpromoted = special and lib.promote(now, limit, KEYS[7], KEYS[8], KEYS[6]) == limit
 
 local sized = ARGV[4] == '1'
 local step = sized and 4 or 2
 local wanted = 0
 for i = 7, #ARGV, step do wanted = wanted + tonumber(ARGV[i]) end
--- Where some of what is read is long, it is half as much at a time.
-local limit = special and meta[3] and LIMIT / 2 or LIMIT
 local asked, free = math.min(wanted, limit), tonumber(ARGV[5])
 if free then
   local held = string.format('(%d', now * 2048 + 2047)
   free = math.max(free - redis.call('ZCOUNT', KEYS[1], held, '+inf') - redis.call('ZCOUNT', KEYS[2], held, '+inf'), 0)
   asked = math.min(asked, free)
 end
-local most = unpromoted and 0 or math.min(asked, LIMIT - 2 * ended)
+local most = unpromoted and 0 or asked
 local capped = unpromoted
 -- A message of a group whose rate has no turn for it yet is not granted.
 local _, interval, burst
@@ -88,13 +87,13 @@ if special and most > 0 and KEYS[16] then
 end
 -- A message whose TTL has ended is never granted, nor one that has used up its attempts after max_attempts was lowered.
 if special and most > 0 and (ttl or meta[5] or redis.call('EXISTS', k.expires) == 1) then
-  local dropped, buried, clear = lib.clear_head(k, now, up, most, ttl, meta[5] and tonumber(meta[2]), budget)
+  local dropped, buried, clear = lib.clear_head(k, now, up, most, ttl, meta[5] and tonumber(meta[2]))
   expired, died = expired + dropped, died + buried
-  -- Each message that the call has ended counts against those that it grants.
-  most = clear and math.max(math.min(most, LIMIT - 2 * ended - dropped - 2 * buried), 0) or 0
+  most = clear and most or 0
 end
 -- What has come to the front instead.
 if interval and most > 0 and expired + died > before then most = lib.hold_early(k, now, most, interval, burst, 1) end
+if special then most = math.min(most, lib.room_for(k, meta[3] and 20 or 8)) end
 capped = capped or most < asked
 local ranked = special and most > 0 and math.min(most, redis.call('ZCARD', KEYS[8])) or 0
 local due = most > ranked and math.min(most - ranked, redis.call('ZCOUNT', KEYS[3], '-inf', now)) or 0

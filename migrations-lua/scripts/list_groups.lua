@@ -1,5 +1,4 @@
 -- @include group
--- @include lease
 -- @include message
 -- @include partition
 -- @include time
@@ -37,13 +36,10 @@ for count = 0, limit do
   seen = seen + #members
   local stands = stands_of(k, members)
   for i = 1, #members do
-    local number, score = stands[i][1], stands[i][2]
-    if number and number <= 5 then
+    if stands[i][1] and stands[i][1] <= 5 then
       -- A lease that is over comes back at its deadline.
-      local at = score
-      if number <= 2 then at = unpack_lease(score) end
-      if number == 3 then at = rank_due(score) end
-      if number <= 2 and at > now then
+      local state, at = state_in(stands[i][1], stands[i][2], now)
+      if state == 'leased' and at > now then
         leased = leased + 1
       elseif due == 0 or at < due then
         due = at

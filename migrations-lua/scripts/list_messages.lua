@@ -1,6 +1,5 @@
 -- @include expire
 -- @include partition
--- @include remove
 -- @include time
 -- @include waiting
 -- list_messages: a page of the messages in one sorted set, in its order.
@@ -47,17 +46,12 @@ local function page_after(zset, low, high, score, member, limit, newest)
   return redis.call('ZRANGE', zset, from, last - 1, 'WITHSCORES'), last < upto
 end
 
--- Shortens a list.
-local function cut(list, length)
-  for i = #list, length + 1, -1 do list[i] = nil end
-end
-
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'max_attempts', 'rules')
 if meta[1] ~= ARGV[1] then return 'STALE' end
 redis.call('ZREM', k.unack, '')
 local now = now_ms()
-end_leases(k, now, 32, parse_rules(meta[3]).ttl, new_budget())
+end_leases(k, now, 32, parse_rules(meta[3]).ttl)
 promote(now, 128, k.delayed_prio, k.ready, k.extra)
 local low, high = '-inf', '+inf'
 if ARGV[3] == 'due' then high = int(now) end
@@ -93,9 +87,6 @@ while done < #members and not full do
   full = full or event_bytes >= 131072
 end
 more = more or done < #members
-cut(members, done)
-local places = {}
-for i = 1, #members do places[2 * i - 1], places[2 * i] = found[2 * i], members[i] end
-cut(extras, #members)
-for i = 1, #extras do extras[i] = extras[i] or '' end
-return { now, more and 1 or 0, tonumber(meta[2]), places, extras, bodies, events, parse_rules(meta[3]).ttl or 0 }
+local places, theirs = {}, {}
+for i = 1, done do places[2 * i - 1], places[2 * i], theirs[i] = found[2 * i], members[i], extras[i] or '' end
+return { now, more and 1 or 0, tonumber(meta[2]), places, theirs, bodies, events, parse_rules(meta[3]).ttl or 0 }

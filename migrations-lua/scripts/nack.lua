@@ -1,4 +1,5 @@
 -- @include backoff
+-- @include budget
 -- @include lease
 -- @include message
 -- @include partition
@@ -28,14 +29,14 @@ local n = tonumber(ARGV[2])
 local ttl = parse_rules(meta[5]).ttl
 local members, seals, scores, extras = read_leases(ARGV, n, ARGV[3], k.meta, k.unack, k.last, k.extra)
 local options = (ARGV[4] ~= '' and n or 2 * n) + 4
-local reply, earliest, room = { now, 0 }, math.huge, EVENT_BYTES
+local reply, earliest = { now, 0 }, math.huge
 local totals = { n = 0, d = 0, r = 0, u = 0, w = 0 }
 for i = 1, n do
   local member, code, due = members[i], nil, 0
   local at = options + 6 * (i - 1)
   local kind, delay, called, reason = ARGV[at + 1], ARGV[at + 2], ARGV[at + 5], ARGV[at + 6]
   local deadline = holds(seals[i], scores[i], extras[i], now)
-  if room <= 0 then
+  if not has_room(k) then
     code = 6
   -- After 'w' the next grant has the same number. Its lease ends later, so a repeat does not end it.
   elseif not deadline or (kind == 'w' and deadline ~= tonumber(ARGV[at + 4])) then
@@ -45,7 +46,7 @@ for i = 1, n do
     local attempt = kind == 'w' and attempts or attempts + 1
     totals[kind] = totals[kind] + 1
     if kind == 'n' or kind == 'd' then counted = counted + 1 end
-    local _, _, own_policy, _, _, group = parse_rest(rest)
+    local _, _, own_policy = parse_rest(rest)
     local policy = own_policy ~= '' and own_policy or meta[4]
     local after = 0
     if string.byte(delay) == 64 then
@@ -60,15 +61,16 @@ for i = 1, n do
       end
       due = after > 0 and up + after or now
     end
-    -- Parsing a long policy costs as much as writing eight times its bytes.
-    room = room_after(k, member, room) - #reason - 8 * #own_policy
+    spend(k, 12 + (redis.call('HSTRLEN', k.events, member) + #reason + #own_policy) / 100)
+    spend_on_names(k, #(extras[i] or ''))
     -- Nothing fails from here on, since it is known where the message goes.
     redis.call('ZREM', k.unack, member)
     redis.call('ZREM', k.last, member)
 
     local over = kind ~= 'd' and expiry(k, member, rest, now, ttl)
     if over and over <= now then
-      code, due, room = 5, now, room - to_free(k, member)
+      code, due = 5, now
+      spend_on(k, member)
       drop_all(k, { member }, 'expired')
     else
       if kind ~= 'w' then redis.call('HSET', k.extra, member, format_extra(attempt, counted, own_max, priority, rest)) end
@@ -87,8 +89,6 @@ for i = 1, n do
       if dead then
         code, due = 4, up
         bury(k, member, rest, up)
-        -- The next ones of its group go.
-        if group ~= '' then room = room - EVENT_BYTES / 48 end
       else
         code = due > now and 0 or 3
         place(member, priority, due, now, k.delayed, k.delayed_prio, k.ready)

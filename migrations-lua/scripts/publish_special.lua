@@ -1,8 +1,8 @@
+-- @include budget
 -- @include expire
 -- @include group
 -- @include message
 -- @include partition
--- @include remove
 -- @include room
 -- @include sweep
 -- @include time
@@ -35,7 +35,7 @@ local now, up = now_ms()
 local rules = parse_rules(meta[4])
 local n = tonumber(ARGV[2])
 local published, replaced, expired, earliest, swept, room = 0, 0, 0, math.huge, false, nil
-local events_room, large = EVENT_BYTES, ARGV[3] == '1'
+local large = ARGV[3] == '1'
 -- The functions that choose what a full topic drops: see `queue_of`.
 local doom_oldest, drop_doomed, note_waiting, forget
 -- The drops beyond one per message, so that a topic shrinks to a lowered limit step by step.
@@ -115,7 +115,7 @@ end
 
 -- Brings a message that answers up to date. Returns its state, due time and `extra`, as `settle` does, and whether it waits.
 local function meet(member)
-  events_room = room_after(k, member, events_room) - (meta[3] and to_free(k, member) or 0)
+  spend_on(k, member)
   local where, when, known = settle(k, member, now, rules)
   local waits = where == 'delayed' or where == 'ready' or where == 'blocked'
   if not waits and where ~= 'leased' then
@@ -134,7 +134,7 @@ for i = 1, n do
   if group ~= '' and not most then most, interval, burst = group_rules(k) end
   local due = due_at(ARGV[at + 2], now, up)
   local code, state, repeated
-  if events_room <= 0 then code, state, due = 7, '', 0 end
+  if not has_room(k) then code, state, due = 7, '', 0 end
 
   local first = not code and idem ~= '' and redis.call('HGET', k.idem, idem)
   if first then
@@ -210,13 +210,13 @@ for i = 1, n do
         doom_oldest, drop_doomed, note_waiting, forget = queue_of(k)
         grouped = redis.call('EXISTS', k.heads) == 1
       end
-      while room <= 0 and (drops == 0 or (more_drops > 0 and events_room > 0)) do
+      while room <= 0 and (drops == 0 or (more_drops > 0 and has_room(k))) do
         local oldest = doom_oldest()
         if not oldest then break end
         if drops > 0 then more_drops = more_drops - 1 end
         room, drops, expired = room + 1, drops + 1, expired + 1
         if grouped or members[oldest] then count_doomed(oldest) end
-        if meta[3] then events_room = events_room - to_free(k, oldest) end
+        spend_on(k, oldest)
       end
     end
     -- A message that made room with a drop is stored.

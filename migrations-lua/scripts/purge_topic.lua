@@ -1,3 +1,4 @@
+-- @include budget
 -- @include expire
 -- @include partition
 -- @include remove
@@ -21,15 +22,14 @@ if meta[1] ~= ARGV[1] then return 'STALE' end
 redis.call('ZREM', k.unack, '')
 local now = now_ms()
 local limit = tonumber(ARGV[2])
-local budget = new_budget()
-end_leases(k, now, 32, parse_rules(meta[2]).ttl, budget)
+end_leases(k, now, 32, parse_rules(meta[2]).ttl)
 local later, purged, left = string.format('(%d', now), 0, 0
 
 -- Removes as many messages of one set as fit into the call, and counts the rest.
 local function purge(zset, from, upto)
   if purged < limit then
     local members = redis.call('ZRANGEBYSCORE', zset, from, upto, 'LIMIT', 0, limit - purged)
-    members = freeable(k, members, budget)
+    members = freeable(k, members)
     if zset == k.unack or zset == k.last then
       if #members > 0 then
         redis.call('ZREM', zset, unpack(members))

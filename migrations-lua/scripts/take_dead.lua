@@ -1,4 +1,3 @@
--- @include lease
 -- @include message
 -- @include partition
 -- @include time
@@ -22,16 +21,6 @@ local members = {}
 for i = 1, #list, 2 do members[#members + 1] = list[i] end
 local stands, extras = stands_of(k, members), redis.call('HMGET', k.extra, unpack(members))
 
--- The message may have been redriven since, or have left.
-local function state_of(number, score, died)
-  if not number then return 'dead', died end
-  if number <= 2 then return 'leased', (unpack_lease(score)) end
-  if number == 6 then return 'blocked', score end
-  if number == 7 then return 'dead', score end
-  if number == 8 then return 'acked', (unpack_lease(score)) end
-  local due = number == 3 and rank_due(score) or score
-  return due > now and 'delayed' or 'ready', due
-end
 local bytes, most = 0, tonumber(ARGV[3])
 for i = 1, #members do
   local member, found = members[i], ''
@@ -39,7 +28,9 @@ for i = 1, #members do
   if size > 0 then
     bytes = bytes + size + redis.call('HSTRLEN', k.events, member)
     if i > 1 and bytes > most then break end
-    local state, at = state_of(stands[i][1], stands[i][2], math.floor(math.abs(tonumber(list[2 * i]))))
+    -- It may have been redriven since, or have left.
+    local state, at = 'dead', math.floor(math.abs(tonumber(list[2 * i])))
+    if stands[i][1] then state, at = state_in(stands[i][1], stands[i][2], now) end
     found = snapshot(k, member, state, at, sound_extra(extras[i]) and extras[i], tonumber(meta[2]), ttl)
   end
   reply[3 * i - 1], reply[3 * i], reply[3 * i + 1] = member, list[2 * i], found

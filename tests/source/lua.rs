@@ -202,7 +202,7 @@ fn every_command_of_an_include_works_on_a_key_that_its_caller_passed() {
                 }
             }
             for table in ["KEYS", "ARGV"] {
-                if function.contains(table) {
+                if function.replace("HKEYS", "").contains(table) {
                     wrong.push(format!("{} reads {table}: not a parameter", include.path));
                 }
             }

@@ -51,6 +51,8 @@ pub struct Page {
     pub found: Vec<(Bytes, String, String)>,
     /// Members whose bodies are to be read.
     pub bodies: Vec<Bytes>,
+    /// What it did not look at: all of a page that Redis returned whole.
+    pub left: Vec<Bytes>,
 }
 
 pub fn read_page(reply: &mut Reply<'_>) -> Result<Page, CallError> {
@@ -62,22 +64,22 @@ pub fn read_page(reply: &mut Reply<'_>) -> Result<Page, CallError> {
         let detail = String::from_utf8_lossy(&found.bytes()?).into_owned();
         page.found.push((subject, defect, detail));
     }
-    if !reply.is_empty() {
-        let mut bodies = reply.fields()?;
-        while !bodies.is_empty() {
-            page.bodies.push(bodies.bytes()?);
+    for names in [&mut page.bodies, &mut page.left] {
+        let mut fields = reply.fields()?;
+        while !fields.is_empty() {
+            names.push(fields.bytes()?);
         }
     }
     Ok(page)
 }
 
-/// A look at about `count` members of a key, from the cursor on. `owner`: number of the topic that the partition said it
-/// belongs to when the walk began.
+/// A look at about `count` members of a key, from the cursor on, or at those that are named. `owner`: number of the topic that
+/// the partition said it belongs to when the walk began.
 pub fn look(
     partition: &Partition,
     walked: &Walked,
     owner: &str,
-    (cursor, count): (&str, i64),
+    (cursor, count, named): (&str, i64, &[Bytes]),
     repair: bool,
 ) -> Request<Page> {
     let mut keys = partition.keys.all().to_vec();
@@ -88,7 +90,8 @@ pub fn look(
             Command::script(&scripts::AUDIT_MESSAGES, &keys).arg((owner, walked.name, kind))
         }
     };
-    look.arg((cursor, count, repair)).read(partition, read_page)
+    let look = look.arg((cursor, count, repair));
+    named.iter().fold(look, |look, name| look.arg(&name[..])).read(partition, read_page)
 }
 
 /// Some messages to bring into order: members, with them the body that cannot be read. Answers what became of

@@ -8,14 +8,15 @@ use super::{
 use crate::{
     Partition, PartitionName,
     batch::Command,
-    reply::{CallError, Fields, bytes},
+    reply::{CallError, bytes},
 };
 use bytes::Bytes;
 use dueq_model::{Body, error::Error};
+use futures_util::future::try_join_all;
 use std::collections::{HashMap, HashSet};
 
 /// Members of one look at most, and how many bytes a look may read before the next is smaller.
-const MAX_MEMBERS: i64 = 64;
+const MAX_MEMBERS: i64 = 32;
 const MAX_BYTES: i64 = 128 * 1024;
 /// Messages mended in one call.
 const MEND_MESSAGES: usize = 32;
@@ -61,26 +62,42 @@ impl PartitionAudit<'_, '_> {
         // Bodies may be large: a few at first, more when they turn out small.
         let (mut cursor, mut count) = ("0".to_owned(), 1);
         loop {
-            let from = (&*cursor, count);
-            let look = scripts::look(&self.partition, walked, &self.owner, from, self.audit.repair);
-            let page = self.audit.store.lanes.submit(look).await?;
+            let mut page = self.look(walked, (&cursor, count, &[])).await?;
             cursor.clone_from(&page.cursor);
             count = next_count(count, &page);
-            if walked.kind.is_empty() {
-                let subject =
-                    if walked.name == "keys" { Subject::Key } else { Subject::IdempotencyKey };
-                let mended = self.audit.repair.then_some("put right");
-                for (key, defect, detail) in page.found {
-                    self.tell(subject(key.to_vec()), &defect, detail, mended);
-                }
-            } else {
-                (self.audit.progress)(page.seen.unsigned_abs());
-                self.messages_found(page).await?;
+            let left = std::mem::take(&mut page.left);
+            self.found(walked, page).await?;
+            for names in left.chunks(MAX_MEMBERS as usize) {
+                let page = self.look(walked, ("", 0, names)).await?;
+                self.found(walked, page).await?;
             }
             if cursor == "0" {
                 return Ok(());
             }
         }
+    }
+
+    async fn look(
+        &self,
+        walked: &'static Walked,
+        from: (&str, i64, &[Bytes]),
+    ) -> Result<Page, CallError> {
+        let look = scripts::look(&self.partition, walked, &self.owner, from, self.audit.repair);
+        self.audit.store.lanes.submit(look).await
+    }
+
+    /// Tells what a look found.
+    async fn found(&mut self, walked: &'static Walked, page: Page) -> Result<(), CallError> {
+        if !walked.kind.is_empty() {
+            (self.audit.progress)(page.seen.unsigned_abs());
+            return self.messages_found(page).await;
+        }
+        let subject = if walked.name == "keys" { Subject::Key } else { Subject::IdempotencyKey };
+        let mended = self.audit.repair.then_some("put right");
+        for (key, defect, detail) in page.found {
+            self.tell(subject(key.to_vec()), &defect, detail, mended);
+        }
+        Ok(())
     }
 
     /// Tells what a look at messages found, once it is mended where that is wished.
@@ -120,16 +137,13 @@ impl PartitionAudit<'_, '_> {
 
     /// The bodies of these members, of those that are there.
     async fn bodies(&self, members: &[Bytes]) -> Result<Vec<(Bytes, Bytes)>, CallError> {
-        let mut bodies = Vec::new();
-        for members in members.chunks(MAX_MEMBERS as usize) {
-            let get = Command::new("HMGET").arg(&self.partition.keys.messages);
-            let get = members.iter().fold(get, |get, member| get.arg(&member[..]));
-            let mut found = Fields::of(self.audit.store.lanes.command(get).await?)?;
-            for member in members {
-                bodies.extend(bytes(found.value()?).ok().map(|body| (member.clone(), body)));
-            }
-        }
-        Ok(bodies)
+        // One by one, so that Redis serves others between two large ones.
+        let get = members.iter().map(async |member| {
+            let get = Command::new("HGET").arg((&self.partition.keys.messages, &member[..]));
+            let body = bytes(self.audit.store.lanes.command(get).await?).ok();
+            Ok(body.map(|body| (member.clone(), body)))
+        });
+        Ok(try_join_all(get).await?.into_iter().flatten().collect())
     }
 
     async fn count(&mut self) -> Result<i64, CallError> {

@@ -50,8 +50,10 @@ impl Op for PublishSpecial {
             _ => 0,
         };
         let key = key.as_ref().map_or(0, |key| key.name.len());
-        let key = key + group.as_ref().map_or(0, String::len);
-        self.body.len() + policy + key + idempotency.as_ref().map_or(0, |it| it.key.len())
+        let names = key + group.as_ref().map_or(0, String::len);
+        let names = names + idempotency.as_ref().map_or(0, |it| it.key.len());
+        // Redis reads and writes these several times.
+        self.body.len() + 4 * (policy + names)
     }
 
     /// Each costs Redis as much as several plain ones, more so where it may have to make room.

@@ -20,7 +20,7 @@ pub fn all() -> Vec<Bug> {
             ),
         bug("promoted early", &["I3"], probe!(grants::impatient_consumers))
             .does("messages with a priority are ready 5 ms before they are due")
-            .patch("lease", "lib.promote(now, LIMIT,", "lib.promote(now + 5, LIMIT,"),
+            .patch("lease", "lib.promote(now, limit,", "lib.promote(now + 5, limit,"),
         bug("local clock", &["I3", "I4"], probe!(grants::impatient_consumers))
             .does("a delay is counted from a clock that is two seconds slow, and the answer says otherwise")
             .patch(
@@ -67,7 +67,7 @@ pub fn all() -> Vec<Bug> {
                 "local over = expiry(k, member, rest, deadline, ttl)\n",
                 "local over = false\n",
             )
-            .patch("*", "count = note_over(k, now, over, rules.ttl, budget)\n", "count = 0\n"),
+            .patch("*", "count = note_over(k, now, over)\n", "count = 0\n"),
         bug("paused not honoured", &["the contract", "I15"], probe!(grants::a_pause, 2))
             .does("a lease grants messages of a paused topic")
             .patch("lease", "if rules.paused then", "if false then"),

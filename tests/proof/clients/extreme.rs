@@ -29,6 +29,14 @@ pub fn config() -> Value {
     })
 }
 
+/// The same for one whose groups have a rate: their turns are planned again and again.
+fn rated() -> Value {
+    let mut config = config();
+    config["group_concurrency"] = json!(64);
+    config["group_rate_per_s"] = json!(1000);
+    config
+}
+
 /// A message that is as long as it may be, its payload apart.
 pub fn message(n: usize) -> Value {
     let delays: Vec<i64> = (0..100).map(|n| LONGEST - n).collect();
@@ -46,17 +54,23 @@ pub fn largest(n: usize) -> Value {
     json!({"payload": "x".repeat(1_048_570), "group": longest_name(n)})
 }
 
-/// Makes a topic, and takes such messages through all states, round by round. What is refused or lost under faults is no
-/// matter here: it counts how long scripts take.
+/// Makes a topic, and takes such messages through all states, round by round, every other one in a few groups with a rate. What
+/// is refused or lost under faults is no matter here: it counts how long scripts take.
 pub async fn client(mut actor: Actor, board: Arc<Board>) {
     let topic = format!("/topics/{}", actor.topic);
+    let mut is_rated = false;
     while !board.over() {
+        is_rated = !is_rated;
         let mut ask = async |method: &str, path: &str, body: Option<Value>| {
             let body = body.map(|body| body.to_string().into_bytes());
             actor.ask(method, path, body, None).await.ok().map(|answer| answer.body.clone())
         };
-        let all: Vec<_> = (0..64).map(message).collect();
-        ask("PUT", &topic, Some(config())).await;
+        let mut all: Vec<_> = (0..64).map(message).collect();
+        if is_rated {
+            let some = (0..all.len()).map(|n| longest_name(n % 4));
+            all.iter_mut().zip(some).for_each(|(message, group)| message["group"] = json!(group));
+        }
+        ask("PUT", &topic, Some(if is_rated { rated() } else { config() })).await;
         ask("POST", &format!("{topic}/messages/batch"), Some(json!({"messages": all}))).await;
         ask("POST", &format!("{topic}/messages"), Some(largest(99))).await;
         let lease = json!({"max_messages": 1000, "max_bytes": 16_777_216});
