@@ -54,31 +54,14 @@ if not meta[7] then
   redis.call('HSETNX', KEYS[1], 'noted', '')
   redis.call('UNLINK', KEYS[4], KEYS[5])
 end
-if ARGV[8] == '1' then
-  redis.call('HDEL', KEYS[1], 'partitions')
-else
-  redis.call('HSET', KEYS[1], 'partitions', ARGV[8])
+local function set(field, value, default)
+  if value == default then redis.call('HDEL', KEYS[1], field) else redis.call('HSET', KEYS[1], field, value) end
 end
-if rules == '0,,,,,,' then
-  redis.call('HDEL', KEYS[1], 'rules')
-else
-  redis.call('HSET', KEYS[1], 'rules', rules)
-end
-if ARGV[6] == '' then
-  redis.call('HDEL', KEYS[1], 'dead_topic')
-else
-  redis.call('HSET', KEYS[1], 'dead_topic', ARGV[6])
-end
-if ARGV[7] == '' then
-  redis.call('HDEL', KEYS[1], 'acked_max')
-else
-  redis.call('HSET', KEYS[1], 'acked_max', ARGV[7])
-end
-if ARGV[10] == '' then
-  redis.call('HDEL', KEYS[1], 'group_rules')
-else
-  redis.call('HSET', KEYS[1], 'group_rules', ARGV[10])
-end
+set('partitions', ARGV[8], '1')
+set('rules', rules, '0,,,,,,')
+set('dead_topic', ARGV[6], '')
+set('acked_max', ARGV[7], '')
+set('group_rules', ARGV[10], '')
 -- What was taken of another rate counts no more.
 local interval, before = string.match(ARGV[10], ',(%d*),'), string.match(meta[6] or '', ',(%d*),')
 if (interval or '') ~= (before or '') then redis.call('UNLINK', KEYS[3]) end

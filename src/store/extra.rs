@@ -75,19 +75,12 @@ impl Extra {
 
     /// As it is stored; empty where there is nothing to store.
     pub fn write(&self) -> String {
-        let Self { attempts, counted, options, key_hold: hold, group_order: order, .. } = self;
-        let max_attempts = options.max_attempts.map(|most| most.to_string()).unwrap_or_default();
-        let ttl = options.ttl_ms.map(|ttl| ttl.to_string()).unwrap_or_default();
         let over = if self.ttl_over { "o" } else { "" };
-        let backoff = options.backoff.as_ref().map(Backoff::to_script).unwrap_or_default();
         let key = self.key.as_deref().unwrap_or_default();
-        let numbers = format!("{attempts},{counted},{max_attempts},{}", options.priority);
-        let more = format!(",{over}{ttl},{backoff},{hold}");
-        match &options.group {
-            Some(group) => format!("{numbers}{more}{}.{order},{group}{key}", group.len()),
-            None if more != ",,," || !key.is_empty() => format!("{numbers}{more},{key}"),
-            None if numbers == "0,0,,0" => String::new(),
-            None => numbers,
+        let text = self.options.written((self.attempts, self.counted), over, &self.key_hold, key);
+        match &self.options.group {
+            Some(group) => text + &format!("{},{group}{key}", self.group_order),
+            None => text,
         }
     }
 }
@@ -96,22 +89,29 @@ impl MessageOptions {
     /// Its `extra`; empty if it has none. In a group the script adds the message's order, the name
     /// and the key.
     pub(super) fn extra(&self) -> String {
-        let max_attempts = self.max_attempts.map(|max| max.to_string()).unwrap_or_default();
-        let plain = self.ttl_ms.is_none() && self.backoff.is_none() && self.key.is_none();
-        if plain && self.group.is_none() {
-            return match (self.priority, max_attempts.is_empty()) {
-                (0, true) => String::new(),
-                _ => format!("0,0,{max_attempts},{}", self.priority),
-            };
-        }
-        let ttl = self.ttl_ms.map(|ttl| ttl.to_string()).unwrap_or_default();
-        let backoff = self.backoff.as_ref().map(|policy| policy.to_script()).unwrap_or_default();
         let (hold, key) =
             self.key.as_ref().map_or(("", ""), |key| (key.until.letter(), key.name.as_str()));
-        let before = format!("0,0,{max_attempts},{},{ttl},{backoff},{hold}", self.priority);
+        self.written((0, 0), "", hold, key)
+    }
+
+    /// The same of a message that was granted so often, counted so often.
+    fn written(
+        &self,
+        (attempts, counted): (i64, i64),
+        over: &str,
+        hold: &str,
+        key: &str,
+    ) -> String {
+        let max_attempts = self.max_attempts.map(|most| most.to_string()).unwrap_or_default();
+        let ttl = self.ttl_ms.map(|ttl| ttl.to_string()).unwrap_or_default();
+        let backoff = self.backoff.as_ref().map(Backoff::to_script).unwrap_or_default();
+        let numbers = format!("{attempts},{counted},{max_attempts},{}", self.priority);
+        let more = format!(",{over}{ttl},{backoff},{hold}");
         match &self.group {
-            Some(group) => format!("{before}{}.", group.len()),
-            None => format!("{before},{key}"),
+            Some(group) => format!("{numbers}{more}{}.", group.len()),
+            None if more != ",,," || !key.is_empty() => format!("{numbers}{more},{key}"),
+            None if numbers == "0,0,,0" => String::new(),
+            None => numbers,
         }
     }
 }

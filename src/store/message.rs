@@ -7,12 +7,11 @@ use super::{
     extra::Extra,
     partition::Partition,
     registry::Topic,
-    reply::{CallError, Fields, Reply, malformed},
+    reply::{CallError, Fields, Reply},
     scripts,
     types::{MessageRef, MessageSnapshot},
 };
 use bytes::Bytes;
-use deadpool_redis::redis::Value;
 use dueq_model::{
     Body, Event, EventKind, MAX_EVENTS, MessageId, Millis, State, error::Error, last_error,
 };
@@ -29,23 +28,6 @@ impl Store {
         };
         let (Partition { topic, .. }, found) = self.on(message, get).await?;
         Ok((topic, found.ok_or(Error::MessageNotFound)?))
-    }
-
-    /// Is there such a message?
-    ///
-    /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
-    pub(super) async fn exists(&self, id: MessageId) -> Result<bool, Error> {
-        let exists = |partition: &Partition| {
-            let keys = [partition.keys.messages.as_str(), &partition.keys.meta];
-            let exists = Command::script(&scripts::EXISTS, &keys);
-            let exists = exists.arg((&partition.topic.version_tag, &id.member()[..]));
-            exists.read(partition, read_exists)
-        };
-        match self.on(id, exists).await {
-            Ok((_, found)) => Ok(found),
-            Err(Error::MessageNotFound) => Ok(false),
-            Err(error) => Err(error),
-        }
     }
 }
 
@@ -65,10 +47,6 @@ pub(super) fn read_found(reply: &mut Reply<'_>) -> Result<Option<MessageSnapshot
     }
     reply.now()?;
     read_snapshot(reply.partition, &mut reply.fields()?, None).map(Some)
-}
-
-pub(super) fn read_exists(reply: &mut Reply<'_>) -> Result<bool, CallError> {
-    if let Value::Int(found) = reply.whole { Ok(found == 1) } else { Err(malformed(&reply.whole)) }
 }
 
 /// A changed message: now, wake, snapshot. Also returns now.

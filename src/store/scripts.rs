@@ -72,11 +72,9 @@ scripts! {
         GET = "get";
         SETTLE_LATE = "settle_late";
         UPDATE = "update";
-        EXISTS = "exists";
         CLAIM_DEAD = "claim_dead";
         FINISH_DEAD = "finish_dead";
         PAUSE_TOPIC = "pause_topic";
-        CREATE_TOPIC = "create_topic";
         PUT_TOPIC = "put_topic";
         REMOVE_TOPIC = "remove_topic";
         OPEN_PARTITION = "open_partition";

@@ -1,6 +1,8 @@
 //! Messages and idempotency keys on their way into Redis: some to a call, and some calls at once.
 
-use super::{ExportError, line::IdempotencyKey, load::find, message::Message, message::id_of};
+use super::{
+    ExportError, line::IdempotencyKey, load::Loaded, load::find, message::Message, message::id_of,
+};
 use crate::{
     Store,
     batch::Command,
@@ -40,20 +42,15 @@ pub(super) struct Batches {
     /// When each idempotency key ends, and its entry.
     keys: Vec<(Partition, Bytes, Millis, Vec<u8>)>,
     partitions: BTreeMap<PartitionName, Partition>,
-    /// Messages that were stored.
-    pub stored: u64,
-    /// Messages that were there before.
-    pub present: u64,
-    /// Messages that gave up their key to another.
-    pub taken: u64,
+    /// What came of the messages so far.
+    pub loaded: Loaded,
 }
 
 impl Batches {
     pub(super) fn new(store: Store) -> Self {
-        let (partition, messages, calls) = (None, Vec::new(), JoinSet::new());
-        let (keys, partitions) = (Vec::new(), BTreeMap::new());
-        let (bytes, stored, present, taken) = (0, 0, 0, 0);
-        Self { store, partition, messages, bytes, calls, keys, partitions, stored, present, taken }
+        let (partition, messages, bytes, calls) = (None, Vec::new(), 0, JoinSet::new());
+        let (keys, partitions, loaded) = (Vec::new(), BTreeMap::new(), Loaded::default());
+        Self { store, partition, messages, bytes, calls, keys, partitions, loaded }
     }
 
     /// Adds a message of the topic, whose partition is mostly that of the message before.
@@ -128,8 +125,9 @@ impl Batches {
             && let Some(done) = self.calls.join_next().await
         {
             let (sent, stored, taken) = done.map_err(ExportError::other)??;
-            (self.stored, self.taken) = (self.stored + stored, self.taken + taken);
-            self.present += sent - stored;
+            self.loaded.stored += stored;
+            self.loaded.taken += taken;
+            self.loaded.present += sent - stored;
         }
         Ok(())
     }

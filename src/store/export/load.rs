@@ -141,7 +141,7 @@ impl<'a> Loader<'a> {
             return error;
         }
         let loaded = match self.batches.flush().await {
-            Ok(()) => self.batches.stored + self.batches.present,
+            Ok(()) => self.batches.loaded.stored + self.batches.loaded.present,
             Err(_) => 0,
         };
         ExportError::Other(format!(
@@ -156,7 +156,6 @@ impl<'a> Loader<'a> {
         if !dry_run {
             self.batches.flush().await?;
         }
-        let Batches { stored, present, taken, .. } = self.batches;
         let differences = if verify { self.compare().await? } else { Vec::new() };
         if !dry_run && differences.is_empty() {
             // Only now, since it removes what has expired since the dump.
@@ -165,7 +164,7 @@ impl<'a> Loader<'a> {
         }
         let (topics, schedules) = (self.topics().count(), self.schedules.len());
         let remarks = self.remarks;
-        Ok(Loaded { stored, present, taken, topics, schedules, differences, remarks })
+        Ok(Loaded { topics, schedules, differences, remarks, ..self.batches.loaded })
     }
 
     fn topics(&self) -> impl Iterator<Item = &Target> {

@@ -27,12 +27,6 @@ impl Settle for Extend {
         &scripts::EXTEND
     }
 
-    fn write_keys(partition: &Partition, command: &mut Cmd) {
-        let keys = &partition.keys;
-        command.arg(5).arg(&keys.unack).arg(&keys.last).arg(&keys.messages);
-        command.arg(&keys.extra).arg(&keys.meta);
-    }
-
     fn write(group: &[Held<Self>], _: &Partition, command: &mut Cmd) {
         for Held { what: Self { lease_ms, shortens }, .. } in group {
             let lease_ms = *lease_ms as Millis;

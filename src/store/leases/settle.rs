@@ -7,6 +7,7 @@ use crate::{
     partition::Partition,
     reply::{CallError, Reply, malformed},
     scripts::{self, Script},
+    types::MessageRef,
 };
 use deadpool_redis::redis::Cmd;
 use dueq_model::{Epoch, LeaseClaims, MessageId, Millis, error::Error};
@@ -117,8 +118,7 @@ impl Store {
     ) -> Result<W::Outcome, Error> {
         match self.claims_of(&id, token) {
             Some(claims) => self.settle_claimed(id, claims, what).await,
-            None if self.exists(id).await? => Err(Error::LeaseLost),
-            None => Err(Error::MessageNotFound),
+            None => self.get(&MessageRef::Id(id)).await.and(Err(Error::LeaseLost)),
         }
     }
 

@@ -74,7 +74,7 @@ impl Registry {
         let settings = serde_json::to_string(settings).map_err(|_| CallError::Internal)?;
         let put = self.changing_call(&scripts::PUT_TOPIC);
         let put = put.arg(name.as_str()).arg(TopicNumber::MOST).arg(settings);
-        let put = put.arg(worked_from).arg(u8::from(push)).arg(Maker::to_script(maker));
+        let put = put.arg(worked_from).arg(u8::from(push)).arg(Maker::to_script(maker)).arg("");
         self.lanes.change(put.arg(number.map(|number| number.0)), confirm).await
     }
 
@@ -210,7 +210,7 @@ impl Registry {
     }
 
     /// A call of a script that changes the registry, and with it which topics are pushed.
-    fn changing_call(&self, script: &'static Script) -> Command {
+    pub(super) fn changing_call(&self, script: &'static Script) -> Command {
         let keys = &self.lanes.shared.keys;
         Command::eval(
             script,

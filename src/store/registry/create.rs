@@ -2,8 +2,7 @@
 
 use super::{
     super::{
-        batch::{Command, Confirm},
-        keys::GlobalKeys,
+        batch::Confirm,
         reply::{Fields, word},
         scripts,
         types::Maker,
@@ -27,9 +26,8 @@ impl Registry {
             return Ok(topic);
         }
         let epochs = self.lanes.shared.registry_epochs();
-        let GlobalKeys { registry, names, index, makers, .. } = &self.lanes.shared.keys;
-        let create = Command::eval(&scripts::CREATE_TOPIC, &[registry, names, index, makers]);
-        let create = create.arg((name.as_str(), TopicNumber::MOST));
+        let create = self.changing_call(&scripts::PUT_TOPIC);
+        let create = create.arg((name.as_str(), TopicNumber::MOST, "", 0, 0));
         // dueq's own topics are nobody's.
         let by = Maker::to_script(maker.filter(|_| !name.is_callbacks()));
         let died_in = died_in.map(|number| number.0.to_string()).unwrap_or_default();

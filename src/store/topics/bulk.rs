@@ -98,13 +98,8 @@ impl Store {
         spread_ms: Millis,
     ) -> Result<Worked, Error> {
         let page = CHANGED_TOGETHER as u64;
-        self.work_through(
-            name,
-            Walk { change: Change::Redrive, state: State::Dead, page },
-            most,
-            spread_ms,
-        )
-        .await
+        let walk = Walk { change: Change::Redrive, state: State::Dead, page };
+        self.work_through(name, walk, most, spread_ms).await
     }
 
     /// Lists the messages of a state, page by page, and changes up to `most` of them, evenly over `spread_ms`.

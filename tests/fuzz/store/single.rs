@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     change::{Change, read_changes},
     dead_letters::read_deaths,
-    message::{read_exists, read_found},
+    message::read_found,
     messages::update::{Updated, read_updated},
     sweeps::read_swept,
     topics::{read_closed, read_forecast, read_listed, read_purged, read_totals},
@@ -64,7 +64,6 @@ proptest! {
 
     #[test]
     fn one_word(settings in settings(), reply in reply(words())) {
-        answer(read_exists, settings.clone(), reply.clone());
         answer(|reply| reply.expect("OK"), settings.clone(), reply.clone());
         answer(read_closed, settings, reply);
     }
