@@ -2,6 +2,7 @@
 
 import asyncio
 import builtins
+import hmac
 import json
 import pickle
 import re
@@ -12,6 +13,7 @@ import threading
 import time
 import unittest
 import warnings
+from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import nullcontext, suppress
 from contextvars import ContextVar
@@ -1276,3 +1278,29 @@ class Webhooks(unittest.TestCase):
                 self.verify(**wrong)
         with self.assertRaisesRegex(ValueError, "whsec_"):
             self.verify(secret="whsec_?")
+
+    def test_a_topic_is_verified_with_the_body(self) -> None:
+        def tag(topic: str, secret: str = self.SECRET) -> str:
+            signed = f"msg_p5jXN8AQM9LWM0D4loKWxJek:1614265330:{topic}".encode()
+            return "v1," + b64encode(hmac.digest(b64decode(secret[6:]), signed, "sha256")).decode()
+
+        def verify(body: bytes = self.BODY, **headers: str) -> None:
+            given = {f"Dueq-{name}": value for name, value in headers.items()}
+            dueq.webhooks.verify(body, {**self.HEADERS, **given}, self.SECRET, 1e10)
+
+        old = "whsec_c2VjcmV0"
+        verify(topic="orders", signature=tag("orders"))
+        verify(topic="orders", signature=f"{tag('orders', old)} {tag('orders')}")
+        for words, wrong in (
+            ("this topic", {"topic": "orders", "signature": tag("hooks")}),
+            ("this topic", {"topic": "orders", "signature": tag("orders", old)}),
+            ("this topic", {"topic": "orders", "signature": "v2" + tag("orders")[2:]}),
+            ("this topic", {"topic": "\udcff", "signature": "v1,\udcff"}),
+            ("no dueq-signature", {"topic": "orders"}),
+            ("no dueq-signature", {"topic": "orders", "signature": ""}),
+            ("no dueq-topic", {"signature": tag("orders")}),
+            ("more than one dueq-topic", {"topic": "orders", "TOPIC": "hooks", "signature": tag("orders")}),
+            ("this body", {"body": b"{}", "topic": "orders", "signature": tag("orders")}),
+        ):
+            with self.assertRaisesRegex(dueq.WebhookError, words):
+                verify(**wrong)

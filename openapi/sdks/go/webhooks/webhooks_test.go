@@ -19,13 +19,17 @@ const (
 	body   = `{"order": 42}`
 )
 
-func signed(with, id, body string, at time.Time) string {
+func signature(with, id, body string, at time.Time) string {
+	return sign(with, fmt.Sprintf("%s.%d.%s", id, at.Unix(), body))
+}
+
+func sign(with, content string) string {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(with, "whsec_"))
 	if err != nil {
 		panic(err)
 	}
 	mac := hmac.New(sha256.New, key)
-	fmt.Fprintf(mac, "%s.%d.%s", id, at.Unix(), body)
+	mac.Write([]byte(content))
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
@@ -52,7 +56,7 @@ func TestTheSpecificationsExampleIsValid(t *testing.T) {
 
 func TestWhatIsSignedIsTakenAndNothingElse(t *testing.T) {
 	now := time.Now()
-	good := signed(secret, "msg_1", body, now)
+	good := signature(secret, "msg_1", body, now)
 	cases := map[string]struct {
 		header  http.Header
 		body    string
@@ -60,16 +64,16 @@ func TestWhatIsSignedIsTakenAndNothingElse(t *testing.T) {
 		says    string // "" where it is good
 	}{
 		"good":                   {headers(now, good), body, []string{secret}, ""},
-		"one of several":         {headers(now, "v2,abc", signed(other, "msg_1", body, now), good), body, []string{secret}, ""},
+		"one of several":         {headers(now, "v2,abc", signature(other, "msg_1", body, now), good), body, []string{secret}, ""},
 		"an older secret":        {headers(now, good), body, []string{other, secret}, ""},
-		"a little late":          {headers(now.Add(-4*time.Minute), signed(secret, "msg_1", body, now.Add(-4*time.Minute))), body, []string{secret}, ""},
+		"a little late":          {headers(now.Add(-4*time.Minute), signature(secret, "msg_1", body, now.Add(-4*time.Minute))), body, []string{secret}, ""},
 		"another body":           {headers(now, good), body + " ", []string{secret}, "no signature"},
 		"another secret":         {headers(now, good), body, []string{other}, "no signature"},
-		"another id":             {headers(now, signed(secret, "msg_2", body, now)), body, []string{secret}, "no signature"},
+		"another id":             {headers(now, signature(secret, "msg_2", body, now)), body, []string{secret}, "no signature"},
 		"another version":        {headers(now, "v1a"+good[2:]), body, []string{secret}, "no signature"},
 		"no base64":              {headers(now, "v1,***"), body, []string{secret}, "no signature"},
-		"too old":                {headers(now.Add(-time.Hour), signed(secret, "msg_1", body, now.Add(-time.Hour))), body, []string{secret}, "5m0s"},
-		"in the future":          {headers(now.Add(time.Hour), signed(secret, "msg_1", body, now.Add(time.Hour))), body, []string{secret}, "5m0s"},
+		"too old":                {headers(now.Add(-time.Hour), signature(secret, "msg_1", body, now.Add(-time.Hour))), body, []string{secret}, "5m0s"},
+		"in the future":          {headers(now.Add(time.Hour), signature(secret, "msg_1", body, now.Add(time.Hour))), body, []string{secret}, "5m0s"},
 		"no headers":             {http.Header{}, body, []string{secret}, "not all there"},
 		"no secret":              {headers(now, good), body, nil, "no secret"},
 		"an empty secret":        {headers(now, good), body, []string{""}, "base64"},
@@ -83,15 +87,44 @@ func TestWhatIsSignedIsTakenAndNothingElse(t *testing.T) {
 	}
 }
 
+func TestATopicIsVerifiedWithTheBody(t *testing.T) {
+	now := time.Now()
+	tag := func(with, topic string) string { return sign(with, fmt.Sprintf("msg_1:%d:%s", now.Unix(), topic)) }
+	cases := map[string]struct {
+		topic, ofTopic, body, says string
+	}{
+		"good":            {"orders", tag(secret, "orders"), body, ""},
+		"one of several":  {"orders", tag(other, "orders") + " " + tag(secret, "orders"), body, ""},
+		"another topic":   {"orders", tag(secret, "hooks"), body, "this topic"},
+		"another secret":  {"orders", tag(other, "orders"), body, "this topic"},
+		"another version": {"orders", "v2" + tag(secret, "orders")[2:], body, "this topic"},
+		"no signature":    {"orders", "", body, "not both there"},
+		"no topic":        {"", tag(secret, "orders"), body, "not both there"},
+		"another body":    {"orders", tag(secret, "orders"), body + " ", "this body"},
+	}
+	for name, c := range cases {
+		header := headers(now, signature(secret, "msg_1", body, now))
+		for name, value := range map[string]string{"Dueq-Topic": c.topic, "Dueq-Signature": c.ofTopic} {
+			if value != "" {
+				header.Set(name, value)
+			}
+		}
+		err := Verify([]byte(c.body), header, secret)
+		if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestARequestIsReadAndVerified(t *testing.T) {
 	now := time.Now()
 	request := httptest.NewRequest("POST", "/", strings.NewReader(body))
-	request.Header = headers(now, signed(secret, "msg_1", body, now))
+	request.Header = headers(now, signature(secret, "msg_1", body, now))
 	if got, err := Read(request, secret); err != nil || string(got) != body {
 		t.Error(string(got), err)
 	}
 	request = httptest.NewRequest("POST", "/", strings.NewReader(body))
-	request.Header = headers(now, signed(other, "msg_1", body, now))
+	request.Header = headers(now, signature(other, "msg_1", body, now))
 	if got, err := Read(request, secret); err == nil || got != nil {
 		t.Errorf("%q beside the error %v", got, err)
 	}
@@ -109,7 +142,7 @@ func TestAHandlerGetsVerifiedRequestsOnly(t *testing.T) {
 	}), other, secret)
 	now := time.Now()
 	for signature, status := range map[string]int{
-		signed(secret, "msg_1", body, now): http.StatusAccepted, signed(secret, "msg_1", "{}", now): http.StatusUnauthorized,
+		signature(secret, "msg_1", body, now): http.StatusAccepted, signature(secret, "msg_1", "{}", now): http.StatusUnauthorized,
 	} {
 		request := httptest.NewRequest("POST", "/", strings.NewReader(body))
 		request.Header = headers(now, signature)

@@ -18,7 +18,8 @@ export interface VerifyOptions {
 
 /**
  * Throws a {@link WebhookError} unless the request was signed with the secret, or with one of several while they are rotated,
- * a short time ago.
+ * a short time ago. A topic in the header `dueq-topic` is verified, too: topics that share a secret are told apart by it. It is
+ * absent where the request is not from dueq.
  *
  * @param body The body as it came, before it is parsed.
  * @param headers The request's headers, names in any case.
@@ -49,14 +50,24 @@ export function verify(
     );
   }
 
-  const given = signatures.split(" ").filter((signature) => signature.startsWith("v1,"));
-  if (given.length === 0) throw new WebhookError("webhook-signature has no signature of version v1");
-  const bytes = given.map((signature) => Buffer.from(signature.slice(3), "base64"));
-  for (const key of keys) {
-    const wanted = createHmac("sha256", key).update(`${id}.${timestamp}.`).update(body).digest();
-    if (bytes.some((found) => found.length === wanted.length && timingSafeEqual(found, wanted))) return;
+  const signed = (name: string, given: string, ...parts: (string | Uint8Array)[]): boolean => {
+    const found = given.split(" ").filter((signature) => signature.startsWith("v1,"));
+    if (found.length === 0) throw new WebhookError(`${name} has no signature of version v1`);
+    const bytes = found.map((signature) => Buffer.from(signature.slice(3), "base64"));
+    return keys.some((key) => {
+      const wanted = parts.reduce((mac, part) => mac.update(part), createHmac("sha256", key)).digest();
+      return bytes.some((one) => one.length === wanted.length && timingSafeEqual(one, wanted));
+    });
+  };
+  if (!signed("webhook-signature", signatures, `${id}.${timestamp}.`, body)) {
+    throw new WebhookError("no signature of the request is of this body and secret");
   }
-  throw new WebhookError("no signature of the request is of this body and secret");
+  // dueq signs the topic apart from the body.
+  if (value(headers, "dueq-topic") === undefined && value(headers, "dueq-signature") === undefined) return;
+  const topic = header(headers, "dueq-topic");
+  if (!signed("dueq-signature", header(headers, "dueq-signature"), `${id}:${timestamp}:${topic}`)) {
+    throw new WebhookError("no signature in dueq-signature is of this topic and secret");
+  }
 }
 
 function keyOf(secret: string): Buffer {
@@ -66,10 +77,14 @@ function keyOf(secret: string): Buffer {
   return Buffer.from(base64, "base64");
 }
 
-function header(headers: WebhookHeaders, name: string): string {
+function value(headers: WebhookHeaders, name: string): string | undefined {
   const entries = headers instanceof Headers ? [...headers] : Object.entries(headers);
   const found = entries.find(([key]) => key.toLowerCase() === name)?.[1];
-  const value = typeof found === "object" ? found.join(" ") : found;
-  if (!value) throw new WebhookError(`the request has no ${name}: it is not signed`);
-  return value;
+  return typeof found === "object" ? found.join(" ") : found;
+}
+
+function header(headers: WebhookHeaders, name: string): string {
+  const found = value(headers, name);
+  if (!found) throw new WebhookError(`the request has no ${name}: it is not signed`);
+  return found;
 }

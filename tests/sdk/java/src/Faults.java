@@ -29,6 +29,7 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.Base64;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
@@ -524,11 +525,40 @@ final class Faults {
     wrong("webhook-timestamp is no number of seconds", body, headers("id", "soon", good), secret);
     wrong("webhook-timestamp is no number of seconds", body, headers("id", "9223372036854775807", good), secret);
     wrong("the header webhook-id is missing", body, Map.of("webhook-timestamp", List.of(now)), secret);
+    topics(secret, body, headers("id", now, good), "id:" + now + ":");
     thrown(IllegalArgumentException.class, () -> Webhooks.verify(body, headers("id", now, good), "whsec_?"));
     thrown(IllegalArgumentException.class, () -> Webhooks.verify(body, headers("id", now, good), "whsec_"));
     String none = thrown(NullPointerException.class, () -> Webhooks.verify(body, headers("id", now, good), null)).getMessage();
     check("verify needs a secret".equals(none), none);
     thrown(IllegalArgumentException.class, () -> Webhooks.verify(body, headers("id", now, good), List.of(), SHORT));
+  }
+
+  /** The topic is verified with the body. */
+  private static void topics(String secret, byte[] body, Map<String, List<String>> headers, String start) throws Exception {
+    String good = hmac(secret, (start + "orders").getBytes(StandardCharsets.UTF_8));
+    String old = hmac("whsec_b2xk", (start + "orders").getBytes(StandardCharsets.UTF_8));
+    String other = hmac(secret, (start + "hooks").getBytes(StandardCharsets.UTF_8));
+    Webhooks.verify(body, with(headers, "orders", good), secret);
+    Webhooks.verify(body, with(headers, "orders", old + " " + good), secret);
+    String unsigned = "no signature in dueq-signature is right for this topic";
+    wrong(unsigned, body, with(headers, "orders", other), secret);
+    wrong(unsigned, body, with(headers, "orders", old), secret);
+    wrong(unsigned, body, with(headers, "orders", "v2" + good.substring(2)), secret);
+    wrong(unsigned, body, with(headers, "orders", ""), secret);
+    wrong("the header dueq-signature is missing", body, with(headers, "orders", null), secret);
+    wrong("the header dueq-topic is missing", body, with(headers, null, good), secret);
+    wrong("no signature in webhook-signature is right", new byte[0], with(headers, "orders", good), secret);
+  }
+
+  private static Map<String, List<String>> with(Map<String, List<String>> headers, String topic, String signature) {
+    Map<String, List<String>> all = new HashMap<>(headers);
+    if (topic != null) {
+      all.put("Dueq-Topic", List.of(topic));
+    }
+    if (signature != null) {
+      all.put("dueq-signature", List.of(signature));
+    }
+    return all;
   }
 
   private static Map<String, List<String>> headers(String id, String timestamp, String signature) {
@@ -554,10 +584,16 @@ final class Faults {
   }
 
   private static String signature(String secret, String id, String timestamp, byte[] body) throws Exception {
+    return hmac(secret, (id + "." + timestamp + ".").getBytes(StandardCharsets.UTF_8), body);
+  }
+
+  private static String hmac(String secret, byte[]... parts) throws Exception {
     Mac mac = Mac.getInstance("HmacSHA256");
     mac.init(new SecretKeySpec(Base64.getDecoder().decode(secret.substring(6)), "HmacSHA256"));
-    mac.update((id + "." + timestamp + ".").getBytes(StandardCharsets.UTF_8));
-    return "v1," + Base64.getEncoder().encodeToString(mac.doFinal(body));
+    for (byte[] part : parts) {
+      mac.update(part);
+    }
+    return "v1," + Base64.getEncoder().encodeToString(mac.doFinal());
   }
 
   private static void wrong(String said, byte[] body, Map<String, List<String>> headers, String secret) {

@@ -458,6 +458,31 @@ test("a webhook that was signed with the secret is taken", () => {
   );
 });
 
+test("a topic is verified with the body", () => {
+  const body = "{}";
+  const given = sign(body, secret);
+  const tag = (topic: string, by = secret): string => {
+    const mac = createHmac("sha256", Buffer.from(by.slice(6), "base64"));
+    return `v1,${mac.update(`msg_1:${given["webhook-timestamp"]}:${topic}`).digest("base64")}`;
+  };
+  const verify = (topic: string | undefined, signature: string | undefined, as = body) =>
+    webhooks.verify(as, { ...given, "Dueq-Topic": topic, "dueq-signature": signature }, secret);
+  verify("orders", tag("orders"));
+  verify("orders", `${tag("orders", other)} ${tag("orders")}`);
+  verify(undefined, undefined);
+  const refused: [() => void, RegExp][] = [
+    [() => verify("orders", tag("hooks")), /this topic/],
+    [() => verify("orders", tag("orders", other)), /this topic/],
+    [() => verify("orders", "v2,AAAA"), /dueq-signature has no signature of version v1/],
+    [() => verify("orders", undefined), /no dueq-signature/],
+    [() => verify("orders", ""), /no dueq-signature/],
+    [() => verify(undefined, tag("orders")), /no dueq-topic/],
+    [() => verify("orders", tag("orders"), "{ }"), /this body/],
+  ];
+  for (const [call, message] of refused)
+    assert.throws(call, (e) => e instanceof webhooks.WebhookError && message.test(e.message));
+});
+
 test("any other webhook is refused in words", () => {
   const body = "{}";
   const signed = sign(body, secret);

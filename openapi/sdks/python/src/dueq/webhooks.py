@@ -16,6 +16,8 @@ from dueq.errors import WebhookError
 __all__ = ["verify"]
 
 _NAMES = ("webhook-id", "webhook-timestamp", "webhook-signature")
+# dueq signs the topic apart from the body.
+_TOPIC = ("dueq-topic", "dueq-signature")
 
 
 def verify(
@@ -26,6 +28,9 @@ def verify(
 ) -> None:
     """Returns if the request was signed with the secret a moment ago; raises `dueq.WebhookError`, which says why not.
 
+    A topic in the header `dueq-topic` is verified, too. Topics that share a secret are told apart by it; it is absent where
+    the request is not from dueq.
+
     body: as it came, before anything has parsed it.
     headers: of the request; names in any case.
     secret: `whsec_…`, as dueq has it; several while it is being changed.
@@ -35,7 +40,7 @@ def verify(
     for name, value in headers.items():
         name = name.lower()
         # Else the caller may look at another `webhook-id` than the signed one.
-        if name in _NAMES and name in given:
+        if name in _NAMES + _TOPIC and name in given:
             raise WebhookError(f"there is more than one {name}")
         given[name] = value
     missing = [name for name in _NAMES if not given.get(name)]
@@ -49,14 +54,27 @@ def verify(
         raise WebhookError(f"webhook-timestamp is {abs(age):.0f} s {'old' if age > 0 else 'ahead'}")
     content = _bytes(body) if isinstance(body, str) else body
     signed = _bytes(f"{given['webhook-id']}.{timestamp}.") + content
-    signatures = [_bytes(s[3:]) for s in given["webhook-signature"].split(" ") if s.startswith("v1,")]
+    keys = list(map(_key, [secret] if isinstance(secret, str) else secret))
+    if not _is_signed(signed, given["webhook-signature"], keys):
+        raise WebhookError("no signature in webhook-signature is right for this body and secret")
+    if not any(name in given for name in _TOPIC):
+        return
+    missing = [name for name in _TOPIC if not given.get(name)]
+    if missing:
+        raise WebhookError(f"the topic is not signed: there is no {' and no '.join(missing)}")
+    signed = _bytes(f"{given['webhook-id']}:{timestamp}:{given['dueq-topic']}")
+    if not _is_signed(signed, given["dueq-signature"], keys):
+        raise WebhookError("no signature in dueq-signature is right for this topic and secret")
+
+
+def _is_signed(signed: bytes, header: str, keys: list[bytes]) -> bool:
+    signatures = [_bytes(s[3:]) for s in header.split(" ") if s.startswith("v1,")]
     right = False
-    for key in map(_key, [secret] if isinstance(secret, str) else secret):
+    for key in keys:
         wanted = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest())
         for signature in signatures:
             right |= hmac.compare_digest(wanted, signature)
-    if not right:
-        raise WebhookError("no signature in webhook-signature is right for this body and secret")
+    return right
 
 
 def _bytes(text: str) -> bytes:

@@ -17,7 +17,9 @@ import javax.crypto.spec.SecretKeySpec;
 
 /**
  * Checks that a callback comes from dueq, by <a href="https://www.standardwebhooks.com">Standard Webhooks</a>: {@code
- * webhook-signature} holds HMAC-SHA256 over {@code webhook-id}, {@code webhook-timestamp} and the body.
+ * webhook-signature} holds HMAC-SHA256 over {@code webhook-id}, {@code webhook-timestamp} and the body. A topic in the header
+ * {@code dueq-topic} is verified, too: topics that share a secret are told apart by it. It is absent where the request is not
+ * from dueq.
  */
 public final class Webhooks {
   /** How far the sender's clock may be away. */
@@ -76,16 +78,27 @@ public final class Webhooks {
     if (age.abs().compareTo(tolerance) > 0) {
       throw new WebhookException(age.isNegative() ? "webhook-timestamp is in the future" : "webhook-timestamp is too long ago");
     }
+    if (!isSigned(keys, signatures, id + "." + timestamp + ".", body)) {
+      throw new WebhookException("no signature in webhook-signature is right");
+    }
+    // dueq signs the topic apart from the body.
+    if (has(headers, "dueq-topic") || has(headers, "dueq-signature")) {
+      String topic = header(headers, "dueq-topic");
+      if (!isSigned(keys, header(headers, "dueq-signature"), id + ":" + timestamp + ":" + topic, new byte[0])) {
+        throw new WebhookException("no signature in dueq-signature is right for this topic");
+      }
+    }
+  }
+
+  private static boolean isSigned(List<byte[]> keys, String signatures, String start, byte[] body) {
     boolean signed = false;
     for (byte[] key : keys) {
-      byte[] wanted = signature(key, id, timestamp, body);
+      byte[] wanted = signature(key, start, body);
       for (String signature : signatures.split(" ")) {
         signed |= MessageDigest.isEqual(wanted, signature.getBytes(StandardCharsets.UTF_8));
       }
     }
-    if (!signed) {
-      throw new WebhookException("no signature in webhook-signature is right");
-    }
+    return signed;
   }
 
   private static byte[] key(String secret) {
@@ -101,6 +114,10 @@ public final class Webhooks {
       throw new IllegalArgumentException("the webhook secret is empty");
     }
     return key;
+  }
+
+  private static boolean has(Map<String, List<String>> headers, String name) {
+    return headers.keySet().stream().anyMatch(name::equalsIgnoreCase);
   }
 
   private static String header(Map<String, List<String>> headers, String name) {
@@ -119,11 +136,11 @@ public final class Webhooks {
     }
   }
 
-  private static byte[] signature(byte[] key, String id, String timestamp, byte[] body) {
+  private static byte[] signature(byte[] key, String start, byte[] body) {
     try {
       Mac mac = Mac.getInstance("HmacSHA256");
       mac.init(new SecretKeySpec(key, "HmacSHA256"));
-      mac.update((id + "." + timestamp + ".").getBytes(StandardCharsets.UTF_8));
+      mac.update(start.getBytes(StandardCharsets.UTF_8));
       return ("v1," + Base64.getEncoder().encodeToString(mac.doFinal(body))).getBytes(StandardCharsets.UTF_8);
     } catch (GeneralSecurityException cannotBe) {
       throw new IllegalStateException(cannotBe);
