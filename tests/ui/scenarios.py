@@ -945,6 +945,23 @@ def lists_keys_without_their_secrets(world):
 
 
 @scenario
+def names_the_key_that_published_a_callback(world):
+    server, admin, reader = world.keyed
+    made = Api(server, admin)("POST", "/callbacks", {"url": "http://127.0.0.1:9/late", "delay_ms": 3_600_000})
+    view = world.logged_in(reader).open(f"#/messages/{made['id']}")
+    fact = view.page.locator("dl.facts > div", has_text="Published by")
+    assert fact.locator("dd").inner_text() == "ada"
+    view.axe()
+    view.check()
+    # Of other messages that is not kept.
+    message = Api(server, admin)("GET", "/topics/orders/messages?state=dead&limit=1")["items"][0]
+    view = world.logged_in(reader).open(f"#/messages/{message['id']}")
+    view.see("Published")
+    assert view.page.get_by_text("Published by").count() == 0
+    view.check()
+
+
+@scenario
 def shows_sizes_where_payloads_are_hidden(world):
     server, admin, _ = world.keyed
     api = Api(server, admin)

@@ -66,6 +66,7 @@ export interface Message {
   payload_base64?: string;
   expires_at?: string;
   published_at: string;
+  published_by?: string;
   due_at?: string;
   lease_expires_at?: string;
   died_at?: string;

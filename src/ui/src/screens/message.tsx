@@ -88,6 +88,7 @@ function Standing({ message }: { message: Message }) {
         {key && <div><dt>Key</dt><dd><Text>{key}</Text></dd></div>}
         {group && <div><dt>Group</dt><dd><Text>{group}</Text></dd></div>}
         <div><dt>Published</dt><dd><Time at={message.published_at} /></dd></div>
+        {message.published_by && <div><dt>Published by</dt><dd><Text>{message.published_by}</Text></dd></div>}
       </dl>
       {last_error && <p class="last-error"><b>Last error</b> <Text>{last_error}</Text></p>}
     </>
