@@ -1,8 +1,14 @@
 //! Files that are read again while dueq serves: when they change, and on SIGHUP. What has become bad keeps what is in
 //! force, and is said once. A pipe never looks changed, since it can be read only once.
 
-use crate::files::{Look, ends_in_line_break};
-use std::{fmt::Display, panic::resume_unwind, path::PathBuf, time::Duration};
+use crate::files::{Content, Look, ends_in_line_break};
+use std::{
+    fmt::Display,
+    hash::{DefaultHasher, Hash, Hasher},
+    panic::resume_unwind,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 use tokio::{
     signal::unix::{SignalKind, signal},
     task::spawn_blocking,
@@ -14,6 +20,9 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(400);
 /// Files are read once they look the same as at the look before. One without a line break at its end may be half written,
 /// and has to look the same this often, which takes longer than a second.
 const LOOKS_OF_OPEN: u32 = 3;
+/// Where files are as they were, their bytes are compared once after so many looks, 2.4 s: file systems note the time of a change to
+/// within 2 s at worst, so two changes that leave the size as it is can look like one.
+const LOOKS_TO_COMPARE: u32 = 6;
 /// What could not be used is tried again after so many looks, 5 s: Redis may take a password later than its file has it.
 const LOOKS_TO_RETRY: u32 = 12;
 
@@ -48,6 +57,8 @@ pub struct Watched {
     what: &'static str,
     files: Vec<PathBuf>,
     seen: Vec<Option<Look>>,
+    /// The hash of their bytes before they were last read.
+    bytes: u64,
     /// They have changed since they were last read well.
     is_changed: bool,
     /// How often they have looked the same since.
@@ -62,7 +73,8 @@ impl Watched {
     /// Looks at the files, before they are read for the first time. `what` they hold is named in the log.
     pub fn new(what: &'static str, files: Vec<PathBuf>) -> Self {
         let seen = look(&files);
-        Self { what, files, seen, is_changed: false, same: 0, other: 0, said: None }
+        let bytes = hash(&files);
+        Self { what, files, seen, bytes, is_changed: false, same: 0, other: 0, said: None }
     }
 
     /// Calls `read` whenever one of the files has changed (a link may lead elsewhere, too) and on SIGHUP, and passes on
@@ -105,6 +117,10 @@ impl Watched {
         let is_due = match self.same {
             0 => false,
             1 => self.files.iter().all(|path| ends_in_line_break(path)),
+            LOOKS_TO_COMPARE if hash(&self.files) != self.bytes => {
+                self.is_changed = true;
+                true
+            }
             same => same == LOOKS_OF_OPEN || same % LOOKS_TO_RETRY == 0,
         };
         if !(is_asked || self.is_changed && is_due) {
@@ -113,6 +129,7 @@ impl Watched {
             }
             return;
         }
+        self.bytes = hash(&self.files);
         match read(self.same >= LOOKS_OF_OPEN) {
             Ok(Some(value)) => {
                 take(value);
@@ -138,6 +155,17 @@ impl Watched {
 
 fn look(files: &[PathBuf]) -> Vec<Option<Look>> {
     files.iter().map(|path| Look::at(path)).collect()
+}
+
+/// The hash of what regular files hold; a pipe is not opened.
+fn hash(files: &[PathBuf]) -> u64 {
+    let bytes = |path: &Path| {
+        Look::at(path)?;
+        Content::read_again(path).ok().map(|content| content.bytes)
+    };
+    let mut hasher = DefaultHasher::new();
+    files.iter().for_each(|path| bytes(path).hash(&mut hasher));
+    hasher.finish()
 }
 
 #[cfg(test)]
@@ -190,6 +218,36 @@ mod tests {
         assert_eq!(looks(30), (None, 5));
         watched.step(true, read, &mut |value| number = value + 1);
         assert_eq!(number, 6, "as SIGHUP asks for it");
+    }
+
+    #[test]
+    fn a_second_change_within_one_tick_of_the_file_systems_clock_is_read_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("number");
+        fs::write(&path, "1\n").unwrap();
+        let mut watched = Watched::new("a number", vec![path.clone()]);
+        let mut numbers = Vec::new();
+        let read = |_| fs::read_to_string(&path).unwrap().trim().parse::<u32>().map(Some);
+        let mut looks = |watched: &mut Watched, count| {
+            (0..count).for_each(|_| watched.step(false, read, &mut |number| numbers.push(number)));
+            std::mem::take(&mut numbers)
+        };
+        // As if both changes had the same time.
+        let unseen = |watched: &mut Watched, text: &str| {
+            fs::write(&path, text).unwrap();
+            watched.seen = look(&watched.files);
+        };
+        unseen(&mut watched, "2\n");
+        assert_eq!(looks(&mut watched, LOOKS_TO_COMPARE), [2], "read after the start");
+        fs::write(&path, "3\n").unwrap();
+        assert_eq!(looks(&mut watched, 2), [3]);
+        unseen(&mut watched, "4\n");
+        assert_eq!(looks(&mut watched, LOOKS_TO_COMPARE - 2), [0; 0]);
+        assert_eq!(looks(&mut watched, 1), [4]);
+        assert_eq!(looks(&mut watched, 30), [0; 0]);
+        // What did not change is not read again.
+        fs::write(&path, "4\n").unwrap();
+        assert_eq!(looks(&mut watched, 30), [4]);
     }
 
     #[tokio::test]
