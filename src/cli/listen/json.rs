@@ -1,7 +1,8 @@
-//! JSON for people: indented. Every token is shown as it came, so numbers keep all of their digits and names
+//! JSON for people: indented and coloured. Every token is shown as it came, so numbers keep all of their digits and names
 //! that occur twice are shown twice.
 
 use crate::cli::client::table::clean_json;
+use anstyle::{AnsiColor, Style};
 use serde_json::value::RawValue;
 
 /// The most that is made of a payload, bytes.
@@ -46,7 +47,10 @@ fn indented(json: &str) -> String {
                 line(&mut out, depth);
             }
             ':' => out.push_str(": "),
-            _ => out.push_str(token),
+            _ => {
+                let style = style(c, rest.starts_with(':'));
+                out.push_str(&format!("{style}{token}{style:#}"));
+            }
         }
     }
     out
@@ -70,12 +74,29 @@ fn string_end(text: &str) -> usize {
     text.len()
 }
 
+/// The style of a token that begins with `first`.
+fn style(first: char, is_name: bool) -> Style {
+    let colour = match first {
+        '"' if is_name => AnsiColor::Blue,
+        '"' => AnsiColor::Green,
+        't' | 'f' | 'n' => AnsiColor::Magenta,
+        _ => AnsiColor::Cyan,
+    };
+    colour.on_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn plain(text: &str) -> Option<String> {
-        pretty(text)
+        pretty(text).map(|text| anstream::adapter::strip_str(&text).to_string())
+    }
+
+    #[test]
+    fn names_and_values_have_colours_of_their_own() {
+        let shown = "{\n  \u{1b}[34m\"a\"\u{1b}[0m: \u{1b}[36m1\u{1b}[0m\n}";
+        assert_eq!(pretty(r#"{"a":1}"#).unwrap(), shown);
     }
 
     #[test]

@@ -143,30 +143,29 @@ impl TopicFields {
     ),
 )]
 pub async fn put_topic(
-    State(state): State<AppState>,
+    cx: Context,
     PublicTopic(name): PublicTopic,
-    caller: Caller,
     _: NoQuery,
     payload: Payload,
-) -> Result<Response, Problem> {
+) -> Answer {
     let PutTopicRequest { settings: changes } =
         payload.read(|fields, _| check_settings(fields, &name))?;
-    changes.check(&state, &caller)?;
+    changes.check(&cx, &cx.caller)?;
     let default = TopicSettings::default();
     let whole = |stored: Option<&TopicSettings>| changes.onto(&default, stored, &default);
     let created = match IfMatch::of(&payload.headers) {
         // Only what exists can match, so nothing comes into being.
         IfMatch::Any => {
-            let replaced = state.store.update_topic(&name, |stored| whole(Some(stored)), None);
+            let replaced = cx.store.update_topic(&name, |stored| whole(Some(stored)), None);
             replaced.await.map_err(no_match)?;
             false
         }
-        IfMatch::None => state.store.put_topic(&name, whole, None, caller.maker()).await?,
+        IfMatch::None => cx.store.put_topic(&name, whole, None, cx.caller.maker()).await?,
         IfMatch::OneOf(revisions) => {
-            state.store.put_topic(&name, whole, Some(&revisions), None).await?
+            cx.store.put_topic(&name, whole, Some(&revisions), None).await?
         }
     };
-    let mut answer = answer_with_topic(&state, &name, Error::after_change).await?;
+    let mut answer = answer_with_topic(&cx, &name, Error::after_change).await?;
     if created {
         *answer.status_mut() = StatusCode::CREATED;
     }
@@ -188,15 +187,14 @@ pub async fn put_topic(
     ),
 )]
 pub async fn update_topic(
-    State(state): State<AppState>,
+    cx: Context,
     ChangeableTopic(name): ChangeableTopic,
-    caller: Caller,
     _: NoQuery,
     payload: Payload,
-) -> Result<Response, Problem> {
+) -> Answer {
     let UpdateTopicRequest { settings: changes } =
         payload.read(|fields, _| check_settings(fields, &name))?;
-    changes.check(&state, &caller)?;
+    changes.check(&cx, &cx.caller)?;
     if name.is_callbacks()
         && let Some(setting) = changes.reserved_of_callbacks()
     {
@@ -209,16 +207,16 @@ pub async fn update_topic(
         // dueq's own topic is created by its first message, but can be configured before.
         IfMatch::None if name.is_callbacks() => {
             let change = |stored: Option<&TopicSettings>| change(stored.unwrap_or(&default));
-            state.store.put_topic(&name, change, None, None).await?;
+            cx.store.put_topic(&name, change, None, None).await?;
         }
-        IfMatch::None => state.store.update_topic(&name, change, None).await?,
-        IfMatch::Any => state.store.update_topic(&name, change, None).await.map_err(no_match)?,
+        IfMatch::None => cx.store.update_topic(&name, change, None).await?,
+        IfMatch::Any => cx.store.update_topic(&name, change, None).await.map_err(no_match)?,
         IfMatch::OneOf(revisions) => {
-            let updated = state.store.update_topic(&name, change, Some(&revisions)).await;
+            let updated = cx.store.update_topic(&name, change, Some(&revisions)).await;
             updated.map_err(no_match)?
         }
     }
-    answer_with_topic(&state, &name, Error::after_change).await
+    answer_with_topic(&cx, &name, Error::after_change).await
 }
 
 /// A topic that does not exist matches nothing.

@@ -184,12 +184,8 @@ pub async fn answer_with_topic(
         TopicProblems, RedisProblems,
     ),
 )]
-pub async fn get_topic(
-    State(state): State<AppState>,
-    TopicPath(name): TopicPath,
-    _: NoQuery,
-) -> Result<Response, Problem> {
-    answer_with_topic(&state, &name, |error| error).await
+pub async fn get_topic(cx: Context, TopicPath(name): TopicPath, _: NoQuery) -> Answer {
+    answer_with_topic(&cx, &name, |error| error).await
 }
 
 /// Delete a topic.
@@ -201,16 +197,15 @@ pub async fn get_topic(
     responses((status = 204, description = "The topic is deleted"), TopicProblems, DeleteTopicProblems, RedisProblems),
 )]
 pub async fn delete_topic(
-    State(state): State<AppState>,
+    cx: Context,
     PublicTopic(name): PublicTopic,
-    caller: Caller,
     Query(DeleteParams { force }): Query<DeleteParams>,
 ) -> Result<StatusCode, Problem> {
     if force {
-        caller.check_verb(Verb::Operate, &name)?;
+        cx.caller.check_verb(Verb::Operate, &name)?;
     }
-    let messages = state.store.delete_topic(&name, force).await?;
-    caller.changed(messages);
+    let messages = cx.store.delete_topic(&name, force).await?;
+    cx.caller.changed(messages);
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -222,20 +217,19 @@ pub async fn delete_topic(
     responses((status = 200, description = "A page of topics, by name", body = TopicList), RedisProblems),
 )]
 pub async fn list_topics(
-    State(state): State<AppState>,
-    caller: Caller,
+    cx: Context,
     Query(ListTopicsParams { prefix, limit, cursor }): Query<ListTopicsParams>,
-) -> Result<Response, Problem> {
+) -> Answer {
     let (prefix, limit) = (prefix.as_deref().unwrap_or_default(), limit.get() as usize);
     let list = ["topics", prefix];
     let after: Option<String> = open_cursor(cursor, |cursor| cursor::open(&list, cursor))?;
-    let mut names = readable(&state.store, &caller, prefix, after.as_deref(), limit + 1).await?;
+    let mut names = readable(&cx.store, &cx.caller, prefix, after.as_deref(), limit + 1).await?;
     let more = names.len() > limit;
     names.truncate(limit);
     let next_cursor =
         names.last().filter(|_| more).map(|last| cursor::seal(&list, &last.to_string()));
     let looks = stream::iter(names).map(|name| {
-        let store = state.store.clone();
+        let store = cx.store.clone();
         async move { (store.topic(&name).await, name) }
     });
     let mut looks = looks.buffered(LOOKS);
