@@ -32,7 +32,7 @@ local function format_state(...)
   return table.concat({ ... }, ' ')
 end
 
--- The field beside a schedule's state with its ticks that published nothing: 'generation at at …', oldest first.
+-- The field next to a schedule's state with its ticks that published nothing: 'generation at at …', oldest first.
 local function missed_field(name)
   return table.concat({ ':missed', name }, ' ')
 end

@@ -6,7 +6,7 @@
 -- head is done. A message becomes a head once, in the order of publishing, and never goes back.
 --
 -- `heads` and `queued` hold an entry for each message of a group: the group's ID, a number that grows with every message,
--- and the member. All scores are 0, so the messages of a group stand together, in their order. A head is otherwise like any
+-- and the member. All scores are 0, so the messages of a group are together, in their order. A head is otherwise like any
 -- message; one that is queued is in `blocked`, by due time.
 
 -- What the entries of a group begin with: 16 hex digits. Two groups of the same ID would only wait for each other.

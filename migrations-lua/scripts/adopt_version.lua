@@ -6,7 +6,7 @@
 -- ARGV[1] version
 -- ARGV[2] how long an instance is remembered, ms
 -- ARGV[3] 1 to keep out instances that do not read it, from now on; or 0
--- returns: 'OK', or an instance that does not read it, as it stands in `alive`
+-- returns: 'OK', or an instance that does not read it, as it is in `alive`
 -- cost: ZREM, TIME, ZRANGEBYSCORE of up to 1000 instances, 2 GET, 2 SET
 -- A first write that removes nothing: at maxmemory Redis then lets everything after it through.
 redis.call('ZREM', KEYS[1], '')

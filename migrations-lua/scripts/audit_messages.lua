@@ -7,7 +7,7 @@
 -- audit_messages: check some messages of a partition as they are now.
 -- KEYS[1..] all of the partition's, and once more the one whose members are checked
 -- ARGV[1] owner: number of the partition's topic when the walk began
--- ARGV[2] its name: 'messages', or a sorted set or hash beside it
+-- ARGV[2] its name: 'messages', or another sorted set or hash of the partition
 -- ARGV[3] h for a hash, z for a sorted set
 -- ARGV[4] cursor
 -- ARGV[5] count: approximate number

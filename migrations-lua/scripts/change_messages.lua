@@ -30,7 +30,7 @@ local rules, what, states = parse_rules(meta[3]), ARGV[2], ARGV[3]
 local earliest, redriven, shown = math.huge, 0, nil
 local free = what == 'redrive' and room_of(k, now, rules, (#ARGV - 5) / 2)
 
--- Makes a waiting message due; its TTL starts anew.
+-- Makes a waiting message due; its TTL starts again.
 local function make_due(member, state, due, extra)
   local attempts, counted, max_attempts, priority, rest = parse_extra(extra)
   local _, ttl, policy, hold, key, group, order = parse_rest(rest)

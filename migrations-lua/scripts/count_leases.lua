@@ -1,7 +1,7 @@
 -- @include time
 -- @include waiting
 -- count_leases: how many messages of a partition are leased, in a topic of several partitions that may only have so many; and
--- note that somebody is about to ask for leases of it.
+-- note that leases of it are about to be asked for.
 -- KEYS[1] meta
 -- KEYS[2] unack
 -- KEYS[3] last

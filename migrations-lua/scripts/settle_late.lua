@@ -12,7 +12,7 @@
 -- ARGV[3] attempt: that of the lease
 -- ARGV[4] epoch: the field of meta with the number of the lease's epoch; after an older one, Redis may have forgotten a grant
 -- ARGV[5] delay, ms from now, or '' to delete the message
--- returns: 'OK', 'NONE' if there is no such message, 'OTHER' if somebody else was granted it, or it cannot have a due time;
+-- returns: 'OK', 'NONE' if there is no such message, 'OTHER' if another consumer was granted it, or it cannot have a due time;
 --   or 'STALE'
 -- cost: HMGET, ZREM, TIME, HGET, up to 9 ZSCORE and 16 constant calls; 12 more if it is in a group
 local k = partition(KEYS)
@@ -26,7 +26,7 @@ if not state or state == 'acked' then return 'NONE' end
 local attempts, _, _, priority = parse_extra(extra)
 if state == 'leased' or attempts ~= tonumber(ARGV[3]) or not meta[5] or meta[5] ~= meta[4] then return 'OTHER' end
 if ARGV[5] == '' then
-  -- Whoever has done the work need not be told that it is given up.
+  -- A consumer that has done the work need not learn that it is given up.
   redis.call('ZREM', k.dead_out, member)
   drop_all(k, { member }, 'deleted')
   return 'OK'

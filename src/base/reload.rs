@@ -1,5 +1,5 @@
-//! Files that are read again while dueq serves: when they change, and on SIGHUP. What has become bad keeps what is in
-//! force, and is said once. A pipe never looks changed, since it can be read only once.
+//! Files that are read again while dueq serves: when they change, and on SIGHUP. If the new content is bad, the old
+//! stays in force, and the log says so once. A pipe never looks changed, since it can be read only once.
 
 use crate::files::{Content, Look, ends_in_line_break};
 use std::{
@@ -144,7 +144,7 @@ impl Watched {
         }
     }
 
-    /// Says what is wrong, once unless it is asked for.
+    /// Logs what is wrong, once unless it is asked for.
     fn say(&mut self, reason: String, is_asked: bool) {
         if is_asked || self.said.as_ref() != Some(&reason) {
             tracing::error!(reason, "{}: the old stays in force", self.what);

@@ -1,5 +1,5 @@
 //! What a power loss, or a kill in the middle of a write, may leave at the end of Redis's append-only file: a script's
-//! writes, which stand between MULTI and EXEC, without their end.
+//! writes, which are between MULTI and EXEC, without their end.
 //!
 //! Redis before 8.x, and Valkey before its pull request 4342, drops only the command that is cut off when it loads such a
 //! file. The MULTI stays and swallows what is written next, and at the *next* start half a script is applied. So the tail

@@ -263,7 +263,7 @@ macro_rules! topic_settings {
         /// How many of them may be granted at once.
         #[serde(skip_serializing_if = "is_one")]
         group_burst: i64 = 1;
-            /// How many of them may be granted at once. Default: 1. Only with effect beside `group_rate_per_s`.
+            /// How many of them may be granted at once. Default: 1. Only has an effect together with `group_rate_per_s`.
             put Bounded<1, MAX_GROUP_CONCURRENCY>, reserved;
     } };
 }

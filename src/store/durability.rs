@@ -17,7 +17,7 @@ use std::{
 
 /// `--replicas` names no more than this.
 const MOST_REPLICAS: usize = 100;
-/// A replica that nobody lists any more counts for this much longer: whoever lists replicas may leave one out for a moment.
+/// A replica that nobody lists any more counts for this much longer: the server that lists replicas may leave one out for a moment.
 const FORGET_AFTER: Duration = Duration::from_secs(15);
 
 /// How many replicas have to confirm what is answered about a topic of `durability` `replicated`.
@@ -146,7 +146,7 @@ impl Store {
 }
 
 impl Lanes {
-    /// Asks whoever knows how many replicas each server has.
+    /// Asks how many replicas each server has.
     async fn look_at_replicas(&self) {
         if let Some(cluster) = self.cluster() {
             return cluster.look_at_replicas().await;

@@ -18,7 +18,7 @@ const MAX_INSTANCES: usize = 1_000;
 /// What follows the version in the set: the newest version of the schema that the instance reads. Older dueqs take it for
 /// a part of the version, which may have such a suffix.
 const READS: &str = "+schema.";
-/// What stands before that: the numbers of [`Load`] and the version of its time zone database, with points between. Older dueqs take them for a part of the version, too.
+/// Before that come the numbers of [`Load`] and the version of its time zone database, with points between. Older dueqs take them for a part of the version, too.
 const LOAD: &str = "+load.";
 /// Members of one instance that may be in the set at once: each unknown outcome leaves one more, until a minute is over.
 const MAX_MEMBERS: usize = 64;
@@ -54,7 +54,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// As it stands in the set.
+    /// As it is in the set.
     fn text(&self) -> String {
         let numbers = [self.lanes, self.waiters, self.memory_bytes, self.clock_offset_ms];
         numbers.map(|known| known.map_or_else(String::new, |number| number.to_string())).join(".")
@@ -90,7 +90,7 @@ impl Registration {
 }
 
 impl Instance {
-    /// As it stands in the set.
+    /// As it is in the set.
     fn member(&self) -> String {
         let Self { id, version, started_at, load, tzdata, .. } = self;
         let (load, tzdata) = (load.text(), tzdata.as_deref().unwrap_or_default());

@@ -1,5 +1,5 @@
 //! What operators graph of Redis: what topics hold, when schedules tick, and how much memory there is. It is asked for again
-//! and again by whoever scrapes metrics, so it is bounded in topics, in partitions and in time, and gives way to others:
+//! and again by scrapes of the metrics, so it is bounded in topics, in partitions and in time, and gives way to others:
 //! few of its calls are under way at once, and topics that nobody uses stay forgotten by the cache.
 
 use super::{

@@ -45,7 +45,7 @@ pub struct Partition {
     at: usize,
 }
 
-/// What is known of a partition beside its topic.
+/// What is known of a partition besides its topic.
 #[derive(Debug)]
 pub struct PartitionState {
     pub route: Route,

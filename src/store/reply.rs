@@ -44,7 +44,7 @@ impl From<CallError> for Error {
         match error {
             CallError::Unavailable => Self::RedisUnavailable,
             CallError::Unknown => Self::OutcomeUnknown,
-            // Read again and still stale: somebody deletes and makes the topic over and over; nothing was done.
+            // Read again and still stale: the topic is deleted and created again and again; nothing was done.
             CallError::Stale | CallError::Again => Self::RedisUnavailable,
             CallError::Internal => Self::Internal,
         }
@@ -69,7 +69,7 @@ pub fn code_of(reply: &Value) -> Option<&str> {
     if let Value::ServerError(error) = reply { Some(code(error)) } else { None }
 }
 
-/// What stands behind the outer of the two wraps.
+/// The value within the outer of the two wraps.
 fn raised(details: &str) -> Option<&str> {
     let rest = details.strip_prefix("Error running script (call to f_")?;
     let (sha, rest) = rest.split_at_checked(40)?;
@@ -221,7 +221,7 @@ impl Fields {
     }
 }
 
-/// What a script answered to a call for a partition, and what its reader needs beside.
+/// What a script answered to a call for a partition, and what its reader needs besides.
 pub struct Reply<'a> {
     /// Which partition.
     pub partition: &'a Partition,

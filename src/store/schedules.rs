@@ -1,4 +1,4 @@
-//! Schedules: what is published again and again, and when. No instance leads. Whoever comes first claims a schedule whose
+//! Schedules: what is published again and again, and when. No instance leads. The first to come claims a schedule whose
 //! time has come, works out which ticks are to be made, publishes them, and writes when it ticks next. A claimer that dies
 //! is followed after a moment by another, which makes the same ticks: each has an idempotency key of its own, so none is
 //! published twice.
@@ -68,7 +68,7 @@ pub struct Schedule {
     pub missed_ticks: Vec<Millis>,
     /// Changes with every put, pause and resume.
     revision: i64,
-    /// When somebody first claimed its present tick; 0: nobody has.
+    /// When its present tick was first claimed; 0: not yet.
     claimed_at: Millis,
     /// When this instance claimed it; 0: it has not.
     held_at: Millis,
@@ -136,7 +136,7 @@ impl Store {
             let before = present.as_ref().map(|present| &present.spec.timing);
             spec.timing = anchored(spec.timing, before, now);
             let next = match &present {
-                // It stays, unless it stands where the present clock would not put it.
+                // It stays, unless the present clock would put it elsewhere.
                 Some(present) if present.spec.timing == spec.timing => {
                     let revised =
                         self.revised(present, now, false).filter(|_| present.is_free(now));
@@ -159,7 +159,7 @@ impl Store {
                     confirmed.wait().await?;
                     return Ok(present.is_none());
                 }
-                // Whoever makes its ticks will have made them in a moment, or is followed by another.
+                // The instance that makes its ticks will be done in a moment, or is followed by another.
                 Some("CLAIMED") => tokio::time::sleep(CLAIM_POLL_INTERVAL).await,
                 Some("CHANGED") => {}
                 _ => return Err(malformed(&answer).into()),

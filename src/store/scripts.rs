@@ -11,7 +11,7 @@ pub struct Script {
     pub name: &'static str,
     /// Its text, includes first.
     pub source: &'static str,
-    /// Where its calls stand among those that a lane sends together.
+    /// The place of its calls among those that a lane sends together.
     pub phase: Phase,
     sha: String,
 }
@@ -27,7 +27,7 @@ impl Script {
         &self.sha
     }
 
-    /// Does its answer say how things are, to whoever looks at a whole topic, and neither that something was done nor that
+    /// Does its answer say how things are, for a look at a whole topic, and neither that something was done nor that
     /// it is over?
     pub fn only_looks(&self) -> bool {
         ["list_messages", "forecast_topic", "count_topic", "note_history", "read_history", "sweep"]

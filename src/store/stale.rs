@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Tries that follow each other at once; later ones leave a moment to whoever changes the topic.
+/// Tries that follow each other at once; later ones leave a moment to the request that changes the topic.
 const IMMEDIATE_TRIES: u32 = 3;
 const RETRY_INTERVAL: Duration = Duration::from_millis(3);
 
@@ -151,8 +151,8 @@ impl Store {
         self.registry.find(name).await?.ok_or(Error::TopicNotFound)
     }
 
-    /// Somebody is about to delete this topic, or to give it more partitions, so nothing is published to it before the next
-    /// try, which reads the registry again. If that takes half as long as there is, whoever it was has died, and it is taken back.
+    /// This topic is about to be deleted, or to get more partitions, so nothing is published to it before the next
+    /// try, which reads the registry again. If that takes half as long as there is, that request has died, and its mark is taken back.
     pub(super) async fn await_change(&self, topic: &Topic, retry: &StaleRetry) {
         self.registry.forget(topic);
         if retry.begun.elapsed() > retry.limit / 2 {

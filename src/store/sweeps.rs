@@ -46,7 +46,7 @@ const WALK_INTERVAL_MS: Millis = 10_000;
 pub struct Hint {
     pub name: PartitionName,
     pub at: Millis,
-    /// Messages died there whose deaths are to be told of elsewhere, without waiting for that moment.
+    /// Messages died there whose deaths are to be published elsewhere, without waiting for that moment.
     pub deaths: bool,
 }
 
@@ -55,7 +55,7 @@ pub struct Hint {
 pub struct Claim {
     /// Its name.
     pub name: PartitionName,
-    /// What the claim wrote; unless it is still there, somebody has asked for an earlier moment.
+    /// What the claim wrote; if it is gone, an earlier moment was asked for.
     held: Millis,
 }
 
@@ -73,18 +73,18 @@ impl Partition {
         }
     }
 
-    /// So many messages died here by `now`: counts them, and sees to it that their deaths are told of without delay
+    /// So many messages died here by `now`: counts them, and has their deaths published without delay
     /// where that is wished.
     pub fn saw_deaths(&self, died: i64, now: Millis) {
         self.topic.counters.dead.inc_by(died as u64);
         self.happened(died > 0);
         if died > 0 && self.topic.settings.dead_topic.is_some() {
-            // Each time: whoever tells of deaths now may have looked already.
+            // Each time: the instance that publishes deaths now may have looked already.
             self.tell_deaths(now);
         }
     }
 
-    /// Sees to it that deaths here are told of elsewhere without delay.
+    /// Has deaths here published elsewhere without delay.
     pub fn tell_deaths(&self, now: Millis) {
         let at = now.saturating_add(SWEEP_DELAY_MS);
         let _ = self.topic.hints.send(Hint { name: self.name(), at, deaths: true });
@@ -93,7 +93,7 @@ impl Partition {
 
 impl Store {
     /// Waits for the next hint of this instance and writes it, and others that came with it, where all instances look.
-    /// Returns the partitions among them with deaths that are to be told of.
+    /// Returns the partitions among them with deaths that are not yet published.
     pub async fn pass_on_hints(&self) -> BTreeSet<PartitionName> {
         let mut hints = self.hints.lock().await;
         let (mut with_deaths, mut noted) = (BTreeSet::new(), Vec::new());
@@ -188,7 +188,7 @@ impl Store {
     pub async fn sweep(&self, name: &PartitionName) -> Result<Option<Swept>, Error> {
         match self.on(name, sweep).await {
             Ok((partition, swept)) => {
-                // What it came for may have been ended by whoever looked at the message: that is history too.
+                // Another request may have ended what it came for when it looked at the message: that is history, too.
                 partition.happened(true);
                 Ok(Some(swept))
             }
@@ -275,7 +275,7 @@ pub struct Swept {
     pub more: bool,
     /// When time brings something again.
     pub next_at: Option<Millis>,
-    /// Deaths are to be told of elsewhere.
+    /// Deaths are to be published elsewhere.
     pub deaths: bool,
 }
 

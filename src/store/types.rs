@@ -173,7 +173,7 @@ pub struct MessageSnapshot {
     pub body: Option<Body>,
     /// Why it failed last, as `model::last_error` finds it.
     pub last_error: Option<String>,
-    /// What stands there of what happened to it: another text after every change of the message. Empty in lists.
+    /// The stored text of its events: it differs after every change of the message. Empty in lists.
     pub written: String,
     /// What happened to it, oldest first, `published` included; empty in lists.
     pub events: Vec<Event>,
@@ -268,7 +268,7 @@ pub struct Extended {
 /// Messages of a list: where a page ended, and the next begins. Opaque outside, checked when it comes back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListCursor {
-    /// Which of the state's sorted sets it stands in (ready messages stand in two).
+    /// Which of the state's sorted sets it is in (ready messages are in two).
     pub part: u8,
     /// Score of the last item.
     pub score: i64,

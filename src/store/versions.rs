@@ -1,5 +1,5 @@
 //! Which versions of the schema may be written. Data of a version come into being only once every instance that runs reads
-//! it: each says in its registration what it reads (`instances.rs`). The key `min_reader` then keeps out whoever does not,
+//! it: each says in its registration what it reads (`instances.rs`). The key `min_reader` then keeps out instances that do not,
 //! at its start and while it runs.
 
 use super::{

@@ -84,7 +84,7 @@ async fn a_line_that_may_do_more_than_it_says_is_refused_and_shows_no_secret() {
     let hash = hex::encode(digest(&SHA256, given.as_bytes()));
     let named = format!("good sha256:{HASH} read:*\n");
     for (text, reason) in [
-        (format!("{named}sesame\n"), "line 2: beside named keys"),
+        (format!("{named}sesame\n"), "line 2: next to named keys"),
         (
             format!("{named}other sha256:{hash} read:*\n"),
             "line 2: its key is also one of --api-key",

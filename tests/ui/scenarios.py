@@ -510,7 +510,7 @@ def refuses_settings_that_somebody_else_changed(world):
     api("PATCH", "/topics/races", {"max_attempts": 5})
     view.page.click("button:has-text('Review 1 change')")
     view.page.click("dialog button:has-text('Save 1 change')")
-    view.see("Somebody changed the settings meanwhile")
+    view.see("The settings were changed meanwhile")
     assert api("GET", "/topics/races")["config"]["max_attempts"] == 5
     view.check()
 

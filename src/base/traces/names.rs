@@ -1,5 +1,5 @@
 //! The names of spans and attributes, as OpenTelemetry's conventions for messaging and HTTP have them. Those for messaging
-//! are still in development, so they stand in this one file; the scope says which version of them it is.
+//! are still in development, so they are all in this one file; the scope says which version of them it is.
 
 #![allow(missing_docs, reason = "their values say what they are")]
 

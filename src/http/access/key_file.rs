@@ -107,7 +107,7 @@ impl KeyFile {
         if has_named {
             // It may be what is left of a longer line, and would do everything.
             let reason = format!(
-                "beside named keys, one without a name has {SHORT} or more characters and a line break at its end"
+                "next to named keys, one without a name has {SHORT} or more characters and a line break at its end"
             );
             wrong.extend(doubtful.into_iter().map(|line| (line, reason.clone())));
             wrong.sort();
@@ -310,13 +310,13 @@ mod tests {
         let error =
             parse(&format!("billing\na sha256:{ONE} read:*\nb c\n")).unwrap_err().to_string();
         assert!(
-            error.starts_with("line 1: beside named keys") && error.contains("; line 3: is"),
+            error.starts_with("line 1: next to named keys") && error.contains("; line 3: is"),
             "{error}"
         );
         assert!(!error.contains("billing"), "{error}");
         let whole = format!("a sha256:{ONE} read:*\nthe-billing-of-orders");
         let error = parse(&whole).unwrap_err().to_string();
-        assert!(error.starts_with("line 2: beside named keys"), "{error}");
+        assert!(error.starts_with("line 2: next to named keys"), "{error}");
         for end in ["\n", "\r\n", "\n\n# ours"] {
             assert_eq!(parse(&format!("{whole}{end}")).unwrap().bare, 1, "{end:?}");
         }

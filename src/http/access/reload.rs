@@ -80,7 +80,7 @@ mod tests {
         assert_eq!(found(&format!("{whole}{torn}"), false), Ok(None));
         let named = format!("{whole}{torn} sha256:{} read:*\n", HASH.replace('0', "1"));
         assert_eq!(found(&named, false), Ok(Some(false)));
-        // Without its break it never is one; beside keys without names it is, with time.
+        // Without its break it never is one; next to keys without names it is, after a while.
         assert!(found(&format!("{whole}{torn}"), true).is_err());
         assert_eq!((found(torn, false), found(torn, true)), (Ok(None), Ok(Some(true))));
         assert_eq!((found("", false), found("", true)), (Ok(None), Ok(Some(false))));

@@ -255,7 +255,7 @@ fn respond(
     let payloads: u64 = grants.messages().iter().map(|message| message.payload_bytes).sum();
     match hold.grow_to(payloads as usize) {
         Ok(()) => {}
-        // What was granted goes back at once; the acks were done, which must be told.
+        // What was granted goes back at once; the acks were done, and the answer must say so.
         Err(_) if !acks.is_empty() => grants = Grants::default(),
         Err(overloaded) => return Err(overloaded),
     }

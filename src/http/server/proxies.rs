@@ -1,4 +1,4 @@
-//! Which client a request is from, where proxies stand between that are trusted to say so.
+//! Which client a request is from, if trusted proxies passed it on.
 
 use super::activity::Activity;
 use axum::{

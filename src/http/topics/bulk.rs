@@ -205,7 +205,7 @@ pub async fn redrive_topic(
 /// Make a topic's messages due.
 ///
 /// Delayed messages are due now, or evenly over `spread_ms`; none later than it would be anyway. Those that wait for earlier ones
-/// of their group go on waiting for these. A time to live starts anew, as with any new due time.
+/// of their group go on waiting for these. A time to live starts again, as with any new due time.
 #[utoipa::path(
     post, path = "/topics/{topic}/run", tag = "topics", params(TopicPath),
     request_body(content = RunRequest, description = "Which messages, and over how long"),

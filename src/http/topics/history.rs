@@ -108,7 +108,7 @@ impl From<store::HistoryPoint> for HistoryPoint {
 /// Counts what happened in each of the newest steps: up to 24 h in steps of a minute, and up to 1 h in steps of 10 s. Steps in which
 /// nothing happened are zero. The points add up to the difference of the topic's totals, also when an instance dies. With
 /// more than 25 active topics, steps of 10 s are kept for topics whose history is asked for; in others, what happened within a minute
-/// stands in its last step. Lateness is reported every 10 s by each instance: that of the newest steps may be incomplete, and
+/// is shown in its last step. Lateness is reported every 10 s by each instance: that of the newest steps may be incomplete, and
 /// that of an instance that is killed is lost for up to 10 s.
 #[utoipa::path(
     get, path = "/topics/{topic}/history", tag = "topics", params(TopicPath, HistoryParams),

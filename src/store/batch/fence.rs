@@ -154,7 +154,7 @@ impl Fence {
         self.queue.lock().held.is_empty()
     }
 
-    /// Replicas that somebody waits for, at most.
+    /// The most replicas that a waiting call wants.
     pub(super) fn wanted(&self) -> Option<usize> {
         let queue = self.queue.lock();
         let answers = queue.held.iter().flat_map(|(_, held)| &held.answers);

@@ -92,7 +92,7 @@ impl Lane {
     }
 
     async fn serve(&mut self) {
-        // Whoever is ready to run now may have a request for this group.
+        // A task that is ready to run now may have a request for this group.
         tokio::task::yield_now().await;
         let node = self.node.clone();
         let connected = self.connected().await;
@@ -115,7 +115,7 @@ impl Lane {
         }
     }
 
-    /// Sends `calls` and hands out the answers. Calls of scripts that Redis was told to forget did not run: they are sent
+    /// Sends `calls` and hands out the answers. Calls of scripts that Redis has forgotten did not run: they are sent
     /// again with the scripts' text. Returns whether the connection must not be used again.
     async fn exchange(&self, link: &mut Link, calls: Vec<Box<dyn Call>>, limit: Duration) -> bool {
         let node = &self.node;
@@ -231,7 +231,7 @@ impl Lane {
 
     /// Is there a connection? Tries to open one, unless that failed a moment ago.
     async fn connected(&mut self) -> bool {
-        // If another lane has met Redis anew, or it has moved, a connection from before leads nowhere, and a request must not
+        // If another lane has met Redis again, or it has moved, a connection from before leads nowhere, and a request must not
         // find that out.
         let backend = &self.node.backend;
         self.link = self.link.take_if(|it| backend.is_present(it) && !it.connection.has_ended());

@@ -28,7 +28,7 @@ use std::{
 };
 use tokio::time::timeout_at;
 
-/// How often whoever waits for a server looks whether it is away.
+/// How often a request that waits for a server looks whether it is away.
 const AWAY_CHECK_INTERVAL: Duration = Duration::from_millis(450);
 
 /// A topic whose consumers should look again.
@@ -57,7 +57,7 @@ enum Nodes {
 }
 
 impl Lanes {
-    /// Opens the first connection, so that a Redis that will not do is told at the start, and starts the lanes.
+    /// Opens the first connection, so that a Redis that will not do is reported at the start, and starts the lanes.
     pub async fn start(shared: Arc<Shared>) -> Result<Arc<Self>, ConnectError> {
         let nodes = match Self::begin(&shared).await {
             Err(ConnectError::Cluster) if !shared.options.redis.is_standalone() => {

@@ -41,14 +41,14 @@ pub const GROUP_MESSAGES: usize = 128;
 /// Bytes of bodies in one script call, at most; a larger message goes alone.
 pub const GROUP_BYTES: usize = 256 * 1024;
 
-/// Where a call stands among those that a lane sends together.
+/// The place of a call among those that a lane sends together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// It publishes, ends leases, or looks at single messages.
     Write,
     /// It grants. A request that acks and leases acks first, and a grant sees all that came with it.
     Grant,
-    /// It looks at a whole topic or operates on it. Whoever publishes and consumes comes first.
+    /// It looks at a whole topic or operates on it. Publishes and leases come first.
     Scan,
 }
 
@@ -98,7 +98,7 @@ pub struct Command {
     script: Option<&'static Script>,
     cmd: Cmd,
     confirm: Confirm,
-    /// Where it stands among the calls that a lane sends together.
+    /// Its place among the calls that a lane sends together.
     phase: Phase,
 }
 

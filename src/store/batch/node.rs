@@ -176,7 +176,7 @@ impl Node {
         }
     }
 
-    /// Ends so long after the lanes were told to stop.
+    /// Ends this long after the lanes were asked to stop.
     pub(super) async fn stopped_for(&self, time: Duration) {
         self.stopping.cancelled().await;
         tokio::time::sleep(time).await;

@@ -46,7 +46,7 @@ impl Round {
     }
 }
 
-/// What a pipeline has beside its calls.
+/// What a pipeline has besides its calls.
 pub(super) enum End {
     /// Nothing: no answer waits for replicas.
     Nothing,

@@ -21,7 +21,7 @@ pub(super) enum Texts {
     None,
     /// The first of each script, which makes Redis know it again for the others.
     First,
-    /// All: Redis was told to forget once more, or sent the first to another server.
+    /// All: Redis has forgotten its scripts once more, or sent the first call to another server.
     All,
 }
 

@@ -1,13 +1,13 @@
 //! History: what happened in a topic, in points of 10 s and of a minute.
 //!
 //! The totals of a partition are exact, so a point is their difference to what was noted before, taken by one script: the
-//! points always add up to the totals, whoever dies. No script that publishes or consumes does more for it.
+//! points always add up to the totals, whichever instance dies. No script that publishes or consumes does more for it.
 //!
 //! Each instance reports every 10 s in which partitions something happened, and how late it granted messages there
 //! ([`Store::report_activity`]). The reports of all instances meet in one sorted set, from which one of them claims the
 //! partitions whose step is over ([`Store::claim_history`]) and notes them ([`Store::note_history`]). So idle topics cost
 //! nothing, and a topic is noted once a step however many instances use it. Where many are active, that is once a minute.
-//! What nobody has noted yet belongs to the newest point of whoever reads ([`Store::history`]).
+//! What nobody has noted yet belongs to the newest point of the reader ([`Store::history`]).
 
 mod lateness;
 mod points;

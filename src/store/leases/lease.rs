@@ -91,7 +91,7 @@ impl Store {
             if (now && outcomes.iter().flatten().any(has_some)) || !self.is_other(&topic).await? {
                 return Ok(outcomes);
             }
-            // It was made anew meanwhile, has got more partitions, or another limit: ask once more.
+            // It was created again meanwhile, has got more partitions, or another limit: ask once more.
             if !now {
                 outcomes.iter_mut().flatten().for_each(|outcome| outcome.more = true);
                 return Ok(outcomes);

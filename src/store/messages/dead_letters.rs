@@ -1,8 +1,8 @@
-//! take_dead, claim_dead, finish_dead, and the publishing in between: what dies in a topic is told of in another, or moves there.
+//! take_dead, claim_dead, finish_dead, and the publishing in between: dead messages are published in another topic, as copies or moved.
 //!
-//! Whatever script sees a death notes it in the same partition, in the same breath. An instance takes what is noted, with
-//! the messages as they stand, publishes a copy of each, and crosses out what it published. Killed in between, it or
-//! another does all of that again; an idempotency key lets the second copy find the first. A message that moves is claimed
+//! The script that sees a death notes it in the same partition, in the same step. An instance takes the notes with the
+//! present messages, publishes a copy of each, and removes the notes of those it published. If it is killed in between, it or
+//! another instance repeats all of that; an idempotency key makes the second copy find the first. A message that moves is claimed
 //! before: if it is dead and there at that moment, it leaves, and comes back only if its copy is not stored.
 
 use crate::{
@@ -27,7 +27,7 @@ const CALL_BYTES: u32 = 256 * 1024;
 /// For how long a copy is found by its repetition: 10 minutes in ms.
 const IDEMPOTENCY_WINDOW_MS: Millis = 600_000;
 
-/// A death that is to be told of.
+/// A death that is not yet published.
 #[derive(Debug)]
 pub struct Death {
     /// Whose.
@@ -36,7 +36,7 @@ pub struct Death {
     pub died_at: Millis,
     /// What is noted of it: `died_at`, with a sign if it is claimed.
     pub mark: String,
-    /// The message as it stands; `None` where it cannot be read.
+    /// The message as it is now; `None` if it cannot be read.
     pub message: Option<MessageSnapshot>,
 }
 
@@ -68,7 +68,7 @@ impl DeathEnd {
     }
 }
 
-/// What tells of a death, or the dead message itself.
+/// The message that reports a death, or the dead message itself.
 #[derive(Clone, Debug)]
 pub struct DeadLetter {
     /// Whose.
@@ -79,7 +79,7 @@ pub struct DeadLetter {
     pub body: Body,
     /// 0…255.
     pub priority: u8,
-    /// The group of the message, and so of what tells of it.
+    /// The group of the message, and of its dead letter.
     pub group: Option<String>,
 }
 
@@ -98,7 +98,7 @@ impl DeadLetter {
 }
 
 impl Store {
-    /// Some deaths in a partition that are to be told of, longest dead first.
+    /// Some deaths in a partition that are not yet published, longest dead first.
     ///
     /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn take_dead(&self, name: &PartitionName) -> Result<(Arc<Topic>, Vec<Death>), Error> {
@@ -139,7 +139,7 @@ impl Store {
         Ok(deaths)
     }
 
-    /// Publishes what tells of deaths, whatever the size and the bound of this topic, which comes into being if need be.
+    /// Publishes dead letters, whatever the size and the bound of this topic, which comes into being if need be.
     /// What was published before is not again.
     ///
     /// Errors, for each: `OutcomeUnknown`; `TopicsExhausted` or `RedisUnavailable` where it is not stored.

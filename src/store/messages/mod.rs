@@ -1,4 +1,4 @@
-//! Messages: how they are published, changed and told of after their death.
+//! Messages: how they are published and changed, and how their deaths are published.
 
 pub(crate) mod change;
 pub(crate) mod dead_letters;

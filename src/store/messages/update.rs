@@ -46,7 +46,7 @@ impl Store {
                 (_, Updated::Changed) => {}
             }
         }
-        // Somebody else changes it all the time; this change was never carried out.
+        // Others change it all the time; this change was never carried out.
         Err(Error::RedisUnavailable)
     }
 

@@ -177,7 +177,7 @@ impl Backend {
             && self.server().is_none_or(|server| server.epoch == link.epoch)
     }
 
-    /// What to warn of, beside what Redis hides.
+    /// What to warn of, besides what Redis hides.
     pub fn warnings(&self) -> impl Iterator<Item = &'static str> {
         let unguarded = self.unguarded.load(Ordering::Relaxed).then_some(UNGUARDED);
         let replicas = match self.refuses_wait.load(Ordering::Relaxed) {

@@ -68,7 +68,7 @@ pub enum ConnectError {
     /// The URL of a node of a Cluster has a database.
     #[error("{0} is a node of a Cluster, which has no database but 0: name none in the URL")]
     ClusterDatabase(String),
-    /// Flags of Sentinel beside `--redis-mode cluster`.
+    /// Flags of Sentinel together with `--redis-mode cluster`.
     #[error(
         "--redis-mode cluster takes user and TLS from the URLs of its nodes: --sentinel-master, --redis-user, \
             --redis-db and --redis-tls are for Sentinel"
@@ -114,7 +114,7 @@ pub enum ConnectError {
     /// They were written by an older dueq and could not be brought up to date; what is done stays done.
     #[error("the data in this Redis could not be migrated to schema version {SCHEMA_VERSION}: {0}")]
     Upgrade(&'static str),
-    /// Flags of Sentinel beside `--redis-mode standalone`.
+    /// Flags of Sentinel together with `--redis-mode standalone`.
     #[error(
         "--redis-mode standalone takes one --redis-url, with user, database and TLS in it: several URLs, \
             --sentinel-master, --redis-user, --redis-db and --redis-tls are for Sentinel"

@@ -1,4 +1,4 @@
-//! A look at Redis's own counters, for `dueq bench`. It stands here because only the store may name Redis.
+//! A look at Redis's own counters, for `dueq bench`. It is here because only the store may name Redis.
 
 use crate::{
     RedisArgs, StoreOptions,

@@ -116,7 +116,7 @@ impl Schedule {
 }
 
 impl Store {
-    /// Claims schedules whose time has come, for whoever publishes their [`Schedule::ticks`] and says so by
+    /// Claims schedules whose time has come, for the instance that publishes their [`Schedule::ticks`] and says so by
     /// [`Store::finish_schedule`]. Also says when to ask again, at the latest. Those whose time has not come by the present
     /// time zones are put where they belong, and not returned.
     ///
@@ -146,14 +146,14 @@ impl Store {
     }
 
     /// Notes what became of a claimed schedule's ticks, which need not be found by a repetition for long then. The
-    /// claim ends once they are released: whoever takes over before releases them.
+    /// claim ends once they are released: the instance that takes over releases them before.
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn finish_schedule(&self, claimed: &Schedule, ticked: &Ticked) -> Result<(), Error> {
         let next = claimed.next_after_claim();
         let ours = self.note_ticks(claimed, claimed.next_at, next, ticked, false).await?;
         self.release_ticks(claimed).await?;
-        // Where it is not, somebody else has done it, or changed the schedule.
+        // If not, another instance has done it, or the schedule was changed.
         if ours {
             self.note_ticks(claimed, next, next, ticked, true).await?;
         }

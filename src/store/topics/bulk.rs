@@ -68,7 +68,7 @@ impl Store {
         let started = Instant::now();
         let first = self.change_each(name, purge).await;
         let mut left = first.map_err(|error| error.after(sum.done > 0))?;
-        // For each how many were purged, and how many there were: whoever publishes faster than this purges does not hold
+        // For each how many were purged, and how many there were: a client that publishes faster than this purges does not hold
         // it up for ever.
         for (partition, some) in &mut left {
             let (mut done, most) = (some.purged, some.purged + some.remaining);

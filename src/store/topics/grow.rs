@@ -4,8 +4,8 @@
 //! `max_messages`, since the others would have room for more than the topic has, or of what is retained.
 //!
 //! So that no name comes in between the look and the change, nothing is published meanwhile (`TopicSettings::closing`). The
-//! registry decides: once it says how many partitions there are, whoever meets a partition that does not know opens it. A
-//! growth that is cut off before that has not happened, and whoever waits for it takes `closing` back.
+//! registry decides: once it says how many partitions there are, the next request to a partition that does not know opens it. A
+//! growth that is cut off before that has not happened, and the next request that waits for it takes `closing` back.
 
 use super::super::{
     Store,
@@ -40,7 +40,7 @@ impl Store {
             return self.set_closing(topic, true).await.map(|()| false).map_err(Error::from);
         }
         if let Err(error) = allowed {
-            // Where this fails, whoever publishes next does it.
+            // If this fails, the next publish does it.
             let _ = self.set_closing(topic, false).await;
             return Err(error);
         }

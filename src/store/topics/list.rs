@@ -136,7 +136,7 @@ impl Store {
         mut found: impl FnMut(MessageSnapshot),
     ) -> Result<(Arc<Topic>, Option<ListCursor>), Error> {
         let Listing { state, after, limit, bodies, most_bytes, query } = listing;
-        // What time has brought is carried out before the first page, so that it stands where it belongs.
+        // Messages that have fallen due or expired are moved before the first page, so that each is listed in its state.
         for _ in 0..if after.is_none() { MAX_LOOKS } else { 0 } {
             let swept = self.sweep_all(name).await?;
             if swept.is_empty() {
@@ -292,7 +292,7 @@ pub struct ListedSome {
     pub more: bool,
 }
 
-/// A message of a list, where it stands, and the bytes of its body and its error.
+/// A message of a list, its position, and the bytes of its body and its error.
 pub struct Listed {
     pub message: MessageSnapshot,
     pub cursor: ListCursor,

@@ -1,4 +1,4 @@
-//! Topics into which a dump is loaded. The registry says so beside their configuration, from before their first message until
+//! Topics into which a dump is loaded. The registry says so next to their configuration, from before their first message until
 //! the last one is there: a load that was killed goes on by that, and nothing else touches what it has not finished.
 
 use super::super::Store;

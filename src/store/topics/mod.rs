@@ -36,7 +36,7 @@ use dueq_model::{DEFAULT_PAYLOAD_BYTES, TopicName, TopicSettings, error::Error};
 use futures_util::future::try_join_all;
 use std::{sync::Arc, time::Duration};
 
-/// Between two looks whether deaths have been told of.
+/// Between two looks whether deaths have been published.
 const DEATHS_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 impl Store {
@@ -208,10 +208,10 @@ impl Store {
         self.lanes.submit(pause).await
     }
 
-    /// Deletes a topic; with `force` together with what is in it, else once deaths in it have been told of elsewhere. Its
+    /// Deletes a topic; with `force` together with what is in it, else once deaths in it have been published elsewhere. Its
     /// partitions are closed first, then the registry forgets it. Returns how many messages went.
     ///
-    /// The first partition decides: once it is closed, the topic is deleted, and whoever meets it so does the rest. So that
+    /// The first partition decides: once it is closed, the topic is deleted, and the next instance that finds it closed does the rest. So that
     /// nothing comes into the others that would go with them, nothing is published meanwhile (`TopicSettings::closing`).
     ///
     /// Errors: `TopicNotFound`, `TopicNotEmpty`, `RedisUnavailable`, `OutcomeUnknown`.
@@ -221,7 +221,7 @@ impl Store {
         while retry.next().await {
             let topic = self.registry.find(name).await?.ok_or(Error::TopicNotFound)?;
             let first = Partition::first(topic.clone());
-            // Only as it is known here: made anew, a topic may have other partitions.
+            // Only as it is known here: a topic that was created again may have other partitions.
             let closed = match force {
                 true if topic.is_split() && !topic.settings.closing => {
                     self.set_closing(&topic, true).await.and(Err(CallError::Stale))
@@ -243,7 +243,7 @@ impl Store {
                     tokio::time::sleep(DEATHS_POLL_INTERVAL).await;
                 }
                 Err(CallError::Stale) => {
-                    // All partitions: whoever changed it may have died half way.
+                    // All partitions: the instance that changed it may have died half way.
                     self.registry.forget(&topic);
                     self.registry.open(name).await?;
                     late = CallError::Stale.into();
@@ -256,8 +256,8 @@ impl Store {
         Err(late)
     }
 
-    /// Closes the first of several partitions if all are empty; stale once it was tried or somebody else has changed the
-    /// topic, and the registry must be read again.
+    /// Closes the first of several partitions if all are empty; stale once it was tried, or if the topic was
+    /// changed meanwhile: then the registry must be read again.
     async fn close_if_empty(&self, topic: &Arc<Topic>) -> Result<Closed, CallError> {
         let closing = topic.settings.closing;
         // The others first, as long as nothing can come into them.
@@ -280,7 +280,7 @@ impl Store {
         ended
     }
 
-    /// Notes that a topic is about to be deleted, or no longer, unless somebody has changed it.
+    /// Notes that a topic is about to be deleted, or no longer, unless it was changed.
     pub(super) async fn set_closing(&self, topic: &Topic, closing: bool) -> Result<(), CallError> {
         let note = self.note(topic, |settings| {
             settings.was_closing |= settings.closing;
@@ -289,7 +289,7 @@ impl Store {
         note.await.map(|_| ())
     }
 
-    /// Writes what is no change of the configuration beside it, unless somebody has changed the topic: then false.
+    /// Writes what is no change of the configuration next to it. False if the topic was changed meanwhile.
     pub(super) async fn note(
         &self,
         topic: &Topic,
@@ -327,7 +327,7 @@ pub enum Closed {
     NotEmpty,
     /// There are messages, but some of them are over: ask again.
     NotYet,
-    /// There are none, but deaths that are still to be told of elsewhere.
+    /// There are none, but deaths that are still to be published elsewhere.
     Untold,
 }
 

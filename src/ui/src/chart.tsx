@@ -1,6 +1,6 @@
 // Lines over time, as SVG: it is stretched to its box by the browser and coloured by the style sheet, so that nothing is drawn
-// anew when the window or the theme changes. Labels are HTML, which does not stretch. Each chart has its numbers in a table, which
-// is made when somebody opens it.
+// again when the window or the theme changes. Labels are HTML, which does not stretch. Each chart has its numbers in a table, which
+// is made when a user opens it.
 
 import { useMemo, useState } from "preact/hooks";
 import { clock, count, duration, zone } from "./format";

@@ -1,4 +1,4 @@
-// JSON as text: values by where they stand, so that numbers keep their spelling and doubled names stay. JSON.parse would
+// JSON as text: values by their positions, so that numbers keep their spelling and doubled names stay. JSON.parse would
 // turn 2^53+1 into 2^53, 1E400 into Infinity, and keep only the last of two equal names.
 
 export interface Node {

@@ -65,7 +65,7 @@ export function StateMark({ state, quiet }: { state: State; quiet?: boolean }) {
   );
 }
 
-/** The shares of the states. The numbers stand beside it, so it is decoration. */
+/** The shares of the states. The numbers are next to it, so it is decoration. */
 export function StateBar({ counts }: { counts: Counts }) {
   const states = (["delayed", "ready", "leased", "blocked", "dead"] as State[]).filter((state) => counts[state] > 0);
   const sum = states.reduce((all, state) => all + counts[state], 0);

@@ -7,7 +7,7 @@ import { bytes as sized, many } from "./format";
 import { Button, Card, copy, Empty, Skeleton, Tabs, Text, Unable } from "./parts";
 import { to } from "./router";
 
-/** How many children of a node, lines of hexadecimal and characters of text are drawn before somebody asks for more. */
+/** How many children of a node, lines of hexadecimal and characters of text are drawn before the user asks for more. */
 const CHILDREN = 200;
 const ROWS = 256;
 const CHARACTERS = 200_000;

@@ -1,5 +1,5 @@
-// What the server says, kept up to date: every 2 seconds while somebody looks, and not at all in a hidden tab. What was
-// last known stays on the screen while the next answer is on its way, and where it is the same nothing is drawn anew.
+// What the server says, kept up to date: every 2 seconds while the tab is visible, and not at all in a hidden tab. What was
+// last known stays on the screen while the next answer is on its way, and if it is the same, nothing is drawn again.
 
 import { useEffect, useState } from "preact/hooks";
 import { Problem, send, session, trouble, urlOf, type Ask } from "./api";
@@ -64,7 +64,7 @@ async function load(entry: Entry, glance = true): Promise<void> {
   if (changed) for (const looker of [...entry.lookers.keys()]) looker();
 }
 
-/** Asks anew for all that is on the screen. */
+/** Asks again for all that is on the screen. */
 export function refresh(): void {
   for (const entry of entries.values()) {
     if (entry.lookers.size === 0) continue;

@@ -39,7 +39,7 @@ pub async fn poll(
     (grants, is_cut)
 }
 
-/// An answer with messages, whose bytes are counted: whoever is gone before a byte of it was taken never had them.
+/// An answer with messages, whose bytes are counted: a client that is gone before it took a byte never had them.
 pub fn holding(hold: Hold, grants: Grants, body: Vec<u8>) -> Response {
     let mut response = Response::new(Body::new(GrantsBody { bytes: Some(body.into()), grants }));
     response.extensions_mut().insert(Arc::new(hold));

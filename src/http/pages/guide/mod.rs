@@ -19,7 +19,7 @@ use render::rendered;
 use std::{fmt::Write, sync::OnceLock};
 
 const STYLE: &str = include_str!("../../../guide/style.css");
-/// What programs are told of dueq before the list of pages.
+/// The introduction for programs, before the list of pages.
 const ABOUT: &str = "\
 # dueq
 

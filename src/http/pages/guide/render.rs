@@ -24,7 +24,7 @@ pub fn rendered(base: &str, markdown: &str) -> String {
     text
 }
 
-/// The same without images and what stands in them.
+/// The same without images and their texts.
 fn without_pictures<'a>(
     events: impl Iterator<Item = Event<'a>>,
 ) -> impl Iterator<Item = Event<'a>> {

@@ -3,7 +3,7 @@
 //! Redis has the hosts that are paused, for all instances. Each instance that sends callbacks knows them by heart, so that a
 //! call costs no look-up, and reads them again as soon as they change: the script that changes them announces it.
 //!
-//! How calls go, each instance counts for itself (`seen`). It writes that down every few seconds, and whoever is asked adds
+//! Each instance counts its own calls (`seen`). It writes the counts down every few seconds, and the instance that is asked adds
 //! up what all instances wrote. What an instance wrote counts for a while only, so one that was killed is soon left out.
 
 mod report;

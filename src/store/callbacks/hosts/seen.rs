@@ -8,7 +8,7 @@ use std::{
     collections::{HashMap, VecDeque},
 };
 
-/// Hosts that are remembered. Whoever publishes can name any number of them.
+/// Hosts that are remembered. A publisher can name any number of them.
 const MAX_SEEN: usize = 2_000;
 /// Minutes that are remembered.
 const HOUR: i64 = 60;

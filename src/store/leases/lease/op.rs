@@ -136,7 +136,7 @@ impl Op for Lease {
         partition.plenty.store(plenty, Ordering::Relaxed);
         if topic.is_split() {
             let wakes = group.iter().map(|lease| lease.wakes).min().unwrap_or_default();
-            // Where somebody got less than wanted, nothing is left but what comes then.
+            // If a consumer got less than it wanted, nothing is left but what falls due later.
             let head = if plenty { last_due } else { next_at.unwrap_or(FOREVER) };
             // What is there now must be so by this instance's clock too, which is some ms behind.
             let there = head <= now;

@@ -1,7 +1,7 @@
 //! lease, from one partition of a topic after another. One that is the only one is always asked. Of several, each is asked only if
 //! it may have something: as long as no wake-up has come, what the last call found holds (`Outlook`). The one with the oldest
 //! message that is known comes first; where nothing is known of many, all of them are looked at first, at once.
-//! Before a consumer is told that there is nothing, the marks of the others are read from Redis: a mark of less than was
+//! Before a consumer gets the answer that there is nothing, the marks of the others are read from Redis: a mark of less than was
 //! left there says that something has come, of which the wake-up may still be under way.
 
 use super::{FOREVER, LeaseMode, LeaseOutcome, Outcomes, PAUSED};
@@ -155,7 +155,7 @@ impl Store {
             }
             match self.registry.find(&topic.name).await {
                 Ok(Some(same)) if !topic.counts_again(&same) => {
-                    // One that was made anew has not been asked.
+                    // One that was created again has not been asked.
                     if same.number != topic.number {
                         (asked, verified) = (Asked::new(), false);
                     }
@@ -166,7 +166,7 @@ impl Store {
             // What is left there does not fit.
             let left_there = |it: Partition| (1..=self.now_at(&it)).contains(&it.outlook().head());
             let rest = topic.partition(partition.route.partition).is_some_and(left_there);
-            // Nobody is told that there is nothing before all were asked, however long that takes.
+            // No consumer gets an empty answer before all partitions were asked, however long that takes.
             let some = !waits && outcomes.iter().any(has_some);
             if some && (rest || Instant::now() >= until) {
                 break;
@@ -207,8 +207,8 @@ impl Store {
         }
     }
 
-    /// Looks at the partitions of which nothing is known, all at once, if they are many. Whoever comes meanwhile waits for
-    /// that: when a topic is met anew under load, all of its consumers come at once.
+    /// Looks at the partitions of which nothing is known, all at once, if they are many. Requests that come meanwhile wait for
+    /// that: when a topic under load is read for the first time, all of its consumers come at once.
     async fn survey(&self, topic: &Arc<Topic>, wants: &[LeaseOptions], until: Instant) -> Surveyed {
         let is_unknown = |it: &PartitionState| it.outlook().head() == 0;
         let are_few = || topic.partitions.iter().filter(|it| is_unknown(it)).count() <= FEW;

@@ -21,7 +21,7 @@ use std::{
 
 impl Backend {
     /// Is the Redis behind `link` there, and a primary? It may be in another epoch by now, without the connection having
-    /// broken: then it is met anew. In an outage it is found out whether that is over, by a write that changes nothing to the
+    /// broken: then it is met again. In an outage it is found out whether that is over, by a write that changes nothing to the
     /// server's `key`.
     pub async fn probe(&self, link: &mut Link, key: impl FnOnce() -> String) -> bool {
         let mut look = Pipeline::with_capacity(3);

@@ -85,7 +85,7 @@ impl Cluster {
         Ok(this)
     }
 
-    /// Follows failovers and slots that move until it is told to stop.
+    /// Follows failovers and slots that move until it is asked to stop.
     pub async fn keep(self: &Arc<Self>) {
         let mut epochs = self.shared.new_epochs();
         loop {

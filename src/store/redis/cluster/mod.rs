@@ -50,7 +50,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(64);
 const REGISTRY_PATIENCE: Duration = Duration::from_secs(60);
 /// How long a node may take to say how it is.
 const HEALTH_TIMEOUT: Duration = Duration::from_millis(500);
-/// From so many nodes on each has one lane beside the express lane.
+/// From so many nodes on, each has one lane besides the express lane.
 const MANY_NODES: usize = 9;
 
 /// What an operator may want to change.

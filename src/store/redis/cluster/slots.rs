@@ -24,7 +24,7 @@ pub(crate) fn key_in(slot: Slot, prefix: &str) -> String {
     }
 }
 
-/// What stands between the first `{` and the next `}`, unless that is nothing; else the whole key.
+/// The text between the first `{` and the next `}`, unless that is empty; else the whole key.
 fn tag_of(key: &[u8]) -> &[u8] {
     let tag = || {
         let begin = key.iter().position(|byte| *byte == b'{')? + 1;

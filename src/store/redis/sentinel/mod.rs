@@ -1,6 +1,6 @@
 //! A primary that Sentinels watch over. Its address is asked of all of them whenever a connection is made, and the one of
 //! the highest configuration epoch counts: so Sentinels that are dead, cut off or behind do no harm. Whether a primary is
-//! there is for whoever connects to find out.
+//! there is for the next connection to find out.
 
 mod ask;
 #[cfg(test)]

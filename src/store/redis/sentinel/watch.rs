@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 /// A Sentinel says this when the primary has another address.
 const SWITCHED: &str = "+switch-master";
-/// The Sentinel that leads a failover says this when it has told a replica to become the primary. The replica is one in a
+/// The Sentinel that leads a failover says this when it has made a replica the primary. The replica is one in a
 /// moment; the Sentinels see that up to a second later.
 const PROMOTED: &str = "+failover-state-wait-promotion";
 /// A Sentinel that said nothing for this long is asked whether it still lives, and has as long to answer.

@@ -60,7 +60,7 @@ function Keys() {
   if (lacks) return <Card title="Keys"><Empty icon="lock" title="Keys are not available"><Text>{lacks}</Text></Empty></Card>;
   if (!data) return <Card title="Keys">{problem ? <Unable problem={problem} what="Keys" /> : <Skeleton rows={3} />}</Card>;
   if (data.items.length === 0) {
-    return <Card title="Keys"><Empty title="There are no keys">Whoever reaches this server may do everything. <code>dueq keys new</code> makes a key.</Empty></Card>;
+    return <Card title="Keys"><Empty title="There are no keys">Everyone who reaches this server may do everything. <code>dueq keys new</code> makes a key.</Empty></Card>;
   }
   return (
     <Card flush title="Keys">

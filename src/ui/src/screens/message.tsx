@@ -1,4 +1,4 @@
-// A message: where it stands, what happened to it, what it carries, and what can be done about it.
+// A message: its state, its history, its content, and the actions on it.
 
 import { attempt, delayField } from "../actions";
 import { call, hidesPayloads } from "../api";

@@ -18,7 +18,7 @@ type Act = "redrive" | "delete" | "run";
 const DONE: Record<Act, string> = { redrive: "redriven", delete: "deleted", run: "due now" };
 const VERB: Record<Act, string> = { redrive: "Redrive", delete: "Delete", run: "Run now" };
 
-/** Where somebody is in what a search finds. */
+/** The user's place in the results of a search. */
 interface Place {
   q: string;
   /** The cursors of the pages up to this one. */

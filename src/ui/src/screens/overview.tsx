@@ -11,7 +11,7 @@ import type { Counts, History, Page, State, TopicItem } from "../types";
 
 /** How many topics have their history shown. */
 const CHARTED = 20;
-/** How many rows are drawn before somebody asks for all. */
+/** How many rows are drawn before the user asks for all. */
 const ROWS = 100;
 
 function live({ counts }: TopicItem): number {

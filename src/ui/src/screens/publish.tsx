@@ -1,4 +1,4 @@
-// Publish by hand: a message to a topic, or a callback. Beside the form stands the same in a shell and in three languages.
+// Publish by hand: a message to a topic, or a callback. Next to the form is the same as a shell command and in three languages.
 
 import { useEffect, useState } from "preact/hooks";
 import { call, Problem } from "../api";

@@ -91,7 +91,7 @@ export function Settings({ topic }: { topic: Topic }) {
         try {
           await call("updateTopic", { path: { topic: topic.name }, body, headers: { "if-match": `"${topic.revision}"` } });
         } catch (error) {
-          if (error instanceof Problem && error.status === 412) throw new Problem(412, error.code, "Somebody changed the settings meanwhile. Close this and look again.");
+          if (error instanceof Problem && error.status === 412) throw new Problem(412, error.code, "The settings were changed meanwhile. Close this and look again.");
           throw error;
         }
         say(`The settings of ${topic.name} are saved`);
