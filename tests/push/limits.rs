@@ -191,7 +191,7 @@ async fn a_rate_below_one_a_second_is_held_too() {
 }
 
 #[tokio::test]
-#[ignore = "takes 40 s: a call longer than a lease"]
+#[ignore = "takes 40 s, a call longer than a lease: make test-all"]
 async fn a_call_longer_than_a_lease_keeps_its_message() {
     let (client, receiver) = ready().await;
     receiver.answer(slow(35_000));

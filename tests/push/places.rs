@@ -179,7 +179,7 @@ async fn what_was_parked_is_ready_when_its_instance_has_stopped() {
 }
 
 #[tokio::test]
-#[ignore = "takes 30 s: an instance that is stopped for almost a lease"]
+#[ignore = "takes 30 s, an instance that is stopped for almost a lease: make test-all"]
 async fn a_lease_is_kept_whatever_was_left_of_it_when_the_call_began() {
     let (_redis, mut dueq) = alone(&[]).await;
     let (client, receiver) = (dueq.client(), Receiver::start().await);

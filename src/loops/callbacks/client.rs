@@ -23,7 +23,7 @@ use std::{
     future::Future,
     io,
     net::{IpAddr, SocketAddr},
-    pin::Pin,
+    pin::{Pin, pin},
     sync::Arc,
     time::Duration,
 };
@@ -39,6 +39,10 @@ const READ_BYTES: usize = 65_536;
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// What a connection buffers at most, the head of an answer included. One that gets no answer needs a quarter.
 const BUFFER_BYTES: usize = 32_768;
+/// A timeout noticed so late means that this process was stopped for a while.
+const STOPPED: Duration = Duration::from_secs(1);
+/// How long an answer that came while the process was stopped may take to be read.
+const MOMENT: Duration = Duration::from_millis(200);
 /// A connection that nobody used for so long is closed.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Connections to a host that are kept for the next call.
@@ -88,7 +92,7 @@ impl Caller {
         request: CallRequest,
         broken_off: impl Future<Output = ()>,
     ) -> Option<CallOutcome> {
-        let mut broken_off = std::pin::pin!(broken_off);
+        let mut broken_off = pin!(broken_off);
         let began = Instant::now();
         let end = began + request.timeout;
         let now = request.now;
@@ -101,7 +105,7 @@ impl Caller {
             };
             let connection = capture_connection(&mut http);
             let head = tokio::select! {
-                head = timeout_at(end, self.http.request(http)) => head,
+                head = in_time(end, self.http.request(http)) => head,
                 () = &mut broken_off => {
                     let sent = connection.connection_metadata().is_some();
                     if !sent {
@@ -112,11 +116,11 @@ impl Caller {
                 }
             };
             break match head {
-                Ok(Err(error)) if request.method.is_idempotent() && was_closed(&error) => continue,
-                Ok(answer) => answer.map_err(|error| failure(&error)),
-                Err(_) => {
-                    Err((format!("timed out after {} ms", request.timeout.as_millis()), false))
+                Some(Err(error)) if request.method.is_idempotent() && was_closed(&error) => {
+                    continue;
                 }
+                Some(answer) => answer.map_err(|error| failure(&error)),
+                None => Err((format!("timed out after {} ms", request.timeout.as_millis()), false)),
             };
         };
         let verdict = match answer {
@@ -140,6 +144,20 @@ impl Caller {
 
 fn millis(since: Instant) -> Millis {
     since.elapsed().as_millis() as Millis
+}
+
+/// What this gives until then, or nothing. After a stop of the process an answer that came meanwhile counts: another task has
+/// yet to read it from the connection.
+async fn in_time<T>(end: Instant, answer: impl Future<Output = T>) -> Option<T> {
+    let mut answer = pin!(answer);
+    if let Ok(answer) = timeout_at(end, &mut answer).await {
+        return Some(answer);
+    }
+    let now = Instant::now();
+    if now < end + STOPPED {
+        return None;
+    }
+    timeout_at(now + MOMENT, answer).await.ok()
 }
 
 fn to_http(request: &CallRequest) -> Result<Request<Full<Bytes>>, String> {
