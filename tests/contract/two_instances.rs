@@ -81,7 +81,8 @@ async fn a_lease_that_expires_wakes_who_waits_on_the_other() {
     let (here, there) = (instance().await, instance().await);
     let (here, there, topic) = (here.client(), there.client(), topic("two"));
     here.published(&topic, json!({"payload": 1})).await;
-    let held = here.lease_one_with(&topic, json!({"lease_ms": 1000})).await;
+    // Long enough for the other to be waiting before it ends.
+    let held = here.lease_one_with(&topic, json!({"lease_ms": 3000})).await;
     let (message, time) = wake(&there, &topic, async {}).await;
     assert_eq!(message["due_at"], held["lease_expires_at"]);
     assert!(time < WOKEN, "{time:?}");

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use deadpool_redis::redis;
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use super::cases::{BESIDE, Damage, MESSAGES, TOPICS, Then::*};
@@ -37,8 +38,13 @@ async fn damage(redis: &Redis, topic: &str, id: &str, code: &str) {
     done.unwrap_or_else(|error| panic!("{code}: {error}"));
 }
 
-/// Does each of them, and audits, repairs and audits.
+/// Does each of them, and audits, repairs and audits. An audit looks twice, some time apart, so parts of the cases run side by
+/// side, each with a Redis of its own.
 async fn found_and_mended(damages: &[Damage]) {
+    join_all(damages.chunks(6).map(part_is_found_and_mended)).await;
+}
+
+async fn part_is_found_and_mended(damages: &[Damage]) {
     let redis = Redis::start().await;
     let url = redis.url();
     let dueq = Dueq::on(&redis).start().await;
