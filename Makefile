@@ -29,35 +29,61 @@ install: redis need-cargo ## dueq on the PATH, as ~/.cargo/bin/dueq: the build o
 build: need-cargo ## The release binary, target/release/dueq
 	$(CARGO) build --release --locked
 
-# The tests mostly wait: two run a processor.
+# Tests wait more than they compute: two a processor run within a part, and as many parts side by side as there are processors. What
+# a part printed comes when it has ended.
 test test-all: export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
+side_by_side = +@$(MAKE) --no-print-directory --keep-going --output-sync=target --jobs $$(nproc) $(addprefix part-,$(1))
 
 # What `make test` runs: the tests that want nothing but Redis, and ten scenarios of the proof.
-TESTS := --lib --bins --test source --test contract --test push --test command
+TESTS := --lib --bins --test source --test contract --test push --test command --test faults --test sdk
 SCENARIOS := instance_killed client_gone redis_killed redis_paused connections_cut scripts_flushed answers_lost memory_full failover \
   cluster_killed
 
 .PHONY: test
 test: ahead = redis checkers
 test: languages = python
-test: redis checkers ahead tidy clippy ## What every commit runs: lint, unit, contract, command, push, ten scenarios of the proof, an SDK
-	$(CARGO) test --locked --no-run $(TESTS) --test faults --test sdk
-	@status=0; \
-	$(CARGO) test --locked --no-fail-fast $(TESTS) || status=1; \
-	$(CARGO) test --locked --test faults -- --exact $(addprefix proof::scenarios::short::,$(SCENARIOS)) || status=1; \
-	tests/sdk/all.sh --smoke || status=1; \
-	exit $$status
+test: redis shell checkers ahead tidy clippy ## What every commit runs: lint, unit, contract, command, push, ten scenarios of the proof, an SDK
+	$(CARGO) test --locked --no-run $(TESTS)
+	$(call side_by_side,contract command push scenarios units sdk)
 
 .PHONY: test-all
-test-all: redis checkers ahead lint ## Everything, as CI runs it: browsers, other engines, SQS clients, all faults and SDKs
+test-all: redis shell checkers ahead lint ## Everything, as CI runs it: browsers, other engines, SQS clients, all faults and SDKs
 	$(CARGO) test --locked --no-run
 	@tests/setup.sh
-	@status=0; \
-	$(CARGO) test --locked --no-fail-fast || status=1; \
-	$(CARGO) test --locked --no-fail-fast --test contract --test command -- --ignored --test-threads 2 || status=1; \
-	tests/engines.sh slice || status=1; \
-	tests/sdk/all.sh --present || status=1; \
-	exit $$status
+	$(call side_by_side,faults contract engines sdks tools command push calls units simulation)
+
+# The parts. Those above are listed longest first.
+.PHONY: part-contract part-command part-push part-faults
+part-contract part-command part-push part-faults: part-%:
+	@$(CARGO) test --locked --no-fail-fast --test $*
+
+.PHONY: part-units part-simulation part-scenarios part-tools part-calls part-engines part-sdk part-sdks
+part-units:
+	@$(CARGO) test --locked --no-fail-fast --lib --bins --test source
+
+part-simulation:
+	@$(CARGO) test --locked --bench simulate
+
+part-scenarios:
+	@$(CARGO) test --locked --test faults -- --exact $(addprefix proof::scenarios::short::,$(SCENARIOS))
+
+# Browsers, nginx, Prometheus, clients of SQS: each test starts several processes.
+part-tools:
+	@$(CARGO) test --locked --no-fail-fast --test contract --test command -- --ignored --test-threads 2
+
+# Calls that take half a minute, and the measurement of their memory, which wants a process for itself.
+part-calls:
+	@$(CARGO) test --locked --test push -- --ignored --skip caller::call_memory
+	@$(CARGO) test --locked --test push -- --ignored caller::call_memory
+
+part-engines:
+	@tests/engines.sh slice
+
+part-sdk:
+	@tests/sdk/all.sh --smoke
+
+part-sdks:
+	@tests/sdk/all.sh --present
 
 # A head start, beside the compiler, for what comes by the network and for the SDKs; whoever needs them waits for them.
 .PHONY: ahead
@@ -89,7 +115,7 @@ prove: setup ## The long proof, two hours or more: faults, a million messages, s
 
 .PHONY: lint
 lint: tidy clippy ## Formatting, clippy, rustdoc, Dockerfile, compose and workflow files, dependencies
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --locked --quiet --all-features
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --lib --bins --examples --no-deps --locked --quiet --all-features
 
 .PHONY: clippy
 clippy: need-cargo
@@ -135,8 +161,8 @@ fmt: need-cargo ## Formats the code
 setup: need-cargo ## What the tests need and the machine lacks
 	@tests/setup.sh
 
-.PHONY: redis checkers
-redis checkers:
+.PHONY: redis shell checkers
+redis shell checkers:
 	@tests/setup.sh $@
 
 .PHONY: clean

