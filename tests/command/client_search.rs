@@ -210,11 +210,16 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// The text without the colours that dueq puts around words.
+/// The text without the colours that dueq puts around words, and without what erases a line of progress.
 fn uncoloured(text: &str) -> String {
     let mut parts = text.split("\u{1b}[");
     let mut plain = parts.next().unwrap().to_owned();
     for part in parts {
+        // A request that takes long shows its progress, whose line is erased like this.
+        if let Some(after) = part.strip_prefix("2K") {
+            plain.push_str(after);
+            continue;
+        }
         let (codes, after) = part.split_once('m').unwrap_or((part, ""));
         assert!(codes.chars().all(|c| c.is_ascii_digit() || c == ';'), "{part:?}");
         plain.push_str(after);
