@@ -120,8 +120,12 @@ impl PublicUrl {
         *uri = Uri::from_parts(parts).unwrap_or_default();
     }
 
-    /// What a `Location` of this path has to be for clients: within this server (`redirect`) a path, otherwise a URL.
+    /// What a `Location` of this path has to be for clients: within this server (`redirect`) a path, otherwise a URL. `None` if it
+    /// is that already.
     pub(crate) fn location(&self, path: &HeaderValue, redirect: bool) -> Option<HeaderValue> {
+        if self.origin.is_empty() && self.base.is_empty() {
+            return None;
+        }
         let path = path.to_str().ok().filter(|path| path.starts_with('/'))?;
         let origin = if redirect { "" } else { &self.origin };
         HeaderValue::try_from(format!("{origin}{}{path}", self.base)).ok()
