@@ -193,7 +193,7 @@ async fn serve(
     let public_url = config.http.public_url.clone().unwrap_or_default();
     let budget = Budget::new(inflight);
     let proxies = Arc::new(TrustedProxies::new(config.http.trusted_proxies.clone()));
-    let router = http::router(http::Settings {
+    let api = http::api(http::Settings {
         access,
         addresses: addresses.clone(),
         store: store.clone(),
@@ -266,7 +266,7 @@ async fn serve(
 
     let (stop_serving, stop_requested) = oneshot::channel::<()>();
     let service = Service {
-        router,
+        api,
         tls,
         public_url,
         max_connections: max_connections(config),

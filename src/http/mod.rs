@@ -6,6 +6,7 @@ pub mod access;
 mod args;
 pub mod as_code;
 mod callbacks;
+mod direct;
 #[cfg(test)]
 #[path = "../../tests/fuzz/http/mod.rs"]
 mod fuzz;
@@ -25,6 +26,7 @@ mod sqs;
 mod topics;
 
 pub use args::HttpArgs;
+pub use direct::Api;
 use dueq_base::{metrics::Metrics, traces::Traces};
 use dueq_longpoll::LongPolls;
 use dueq_model::{AddressGuard, SigningSecret};
@@ -199,10 +201,10 @@ pub fn document(version: openapi::Version) -> Result<String, serde_json::Error> 
     openapi::to_text(&routes_and_document().1, version)
 }
 
-/// Builds the router of all routes and their middleware.
+/// Builds the API of all routes and what is around them.
 ///
 /// Errors: those of [`document`].
-pub fn router(mut settings: Settings) -> Result<Router, serde_json::Error> {
+pub fn api(mut settings: Settings) -> Result<Api, serde_json::Error> {
     let (routes, mut document) = routes_and_document();
     let base = settings.public_url.base();
     if !base.is_empty() {
@@ -222,21 +224,23 @@ pub fn router(mut settings: Settings) -> Result<Router, serde_json::Error> {
             v3_1: openapi::to_text(&document, openapi::Version::V3_1)?.into(),
         },
     }));
-    Ok(routes
+    let router = routes
         .merge(pages::docs::routes())
         .merge(pages::guide::routes())
         .merge(pages::ui::routes())
         .merge(sqs::routes())
         .fallback(sqs::serve_elsewhere)
         .layer(CatchPanicLayer::new())
-        .layer(middleware::from_fn_with_state(state.clone(), guard::guard))
-        .with_state(state))
+        .layer(middleware::from_fn_with_state(state.clone(), guard::layer))
+        .with_state(state.clone());
+    Ok(Api::new(state, router))
 }
 
-/// Collects the document's operations by path and method. Their names are leaked, once per start.
+/// Collects the document's operations by path and method. Their names and paths are leaked, once per start.
 fn operations(document: &utoipa::openapi::OpenApi) -> Operations {
     let mut operations = Operations::new();
     for (path, item) in &document.paths.paths {
+        let path: &str = Box::leak(path.clone().into_boxed_str());
         let methods = [
             (Method::GET, &item.get),
             (Method::POST, &item.post),
@@ -246,9 +250,9 @@ fn operations(document: &utoipa::openapi::OpenApi) -> Operations {
         ];
         for (method, operation) in methods {
             if let Some(name) = operation.as_ref().and_then(|op| op.operation_id.clone()) {
-                let operation =
-                    Operation { need: Need::of(&name), name: Box::leak(name.into_boxed_str()) };
-                operations.entry(path.clone()).or_default().insert(method, operation);
+                let need = Need::of(&name);
+                let operation = Operation { need, name: Box::leak(name.into_boxed_str()), path };
+                operations.entry(path).or_default().insert(method, operation);
             }
         }
     }

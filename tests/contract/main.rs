@@ -105,5 +105,6 @@ mod topic_delete;
 mod topics;
 mod ttl;
 mod two_instances;
+mod two_ways;
 mod update;
 mod update_refused;

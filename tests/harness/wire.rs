@@ -97,6 +97,15 @@ impl Wire {
         .is_ok()
     }
 
+    /// All that the server sends until it closes.
+    ///
+    /// # Panics
+    /// When it does not close within `limit`.
+    pub async fn rest(&mut self, limit: Duration) -> Vec<u8> {
+        assert!(self.closes_within(limit).await, "open after {limit:?}");
+        std::mem::take(&mut self.pending)
+    }
+
     /// One answer with a `content-length` or a chunked body; nothing when the connection was closed
     /// without one.
     ///

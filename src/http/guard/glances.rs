@@ -12,10 +12,10 @@ use axum::{
     body::{Body, to_bytes},
     extract::Request,
     http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header},
-    middleware::Next,
     response::IntoResponse,
 };
 use bytes::Bytes;
+use futures_util::future::Either;
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
@@ -69,16 +69,29 @@ impl Glances {
 }
 
 /// Answers the request, from memory where it is one of the dashboard's and may be.
-pub(crate) async fn answer(state: &AppState, request: Request, next: Next) -> Response<Body> {
+pub(crate) fn answer<'a, F: Future<Output = Response<Body>> + Send + 'a>(
+    state: &'a AppState,
+    request: Request,
+    run: impl FnOnce(Request) -> F + Send + 'a,
+) -> impl Future<Output = Response<Body>> + Send + 'a {
     if request.method() != Method::GET || !request.headers().contains_key(&ui::HEADER) {
-        return next.run(request).await;
+        return Either::Left(run(request));
     }
+    Either::Right(Box::pin(glance(state, request, run)))
+}
+
+/// The same for one of the dashboard's.
+async fn glance<F: Future<Output = Response<Body>>>(
+    state: &AppState,
+    request: Request,
+    run: impl FnOnce(Request) -> F,
+) -> Response<Body> {
     let asked = request.headers().clone();
     let is_content = asked.get(header::CACHE_CONTROL).is_some_and(|value| value == CONTENT);
     let who = request.extensions().get::<Caller>();
     let who = who.map(|caller| (caller.name().to_owned(), caller.scopes()));
     let Some(slot) = state.glances.slot(format!("{who:?} {}", request.uri())) else {
-        return next.run(request).await;
+        return run(request).await;
     };
     let (mut kept, has_waited) = match slot.answer.try_lock() {
         Ok(kept) => (kept, false),
@@ -90,10 +103,10 @@ pub(crate) async fn answer(state: &AppState, request: Request, next: Next) -> Re
     if is_content && has_waited {
         // Nothing came of the one under way. Those who waited for it do not wait for each other as well.
         drop(kept);
-        return next.run(request).await;
+        return run(request).await;
     }
     *kept = None;
-    match read(next.run(request).await).await {
+    match read(run(request).await).await {
         Ok(answer) => {
             if answer.body.len() <= LARGEST {
                 *kept = Some(answer.clone());

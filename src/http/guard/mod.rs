@@ -20,6 +20,7 @@ use axum::{
     middleware::Next,
     response::IntoResponse,
 };
+use bytes::{BufMut, BytesMut};
 use std::{
     collections::HashMap,
     net::IpAddr,
@@ -49,13 +50,15 @@ const DOCS_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'sel
 pub(crate) const NO_OPERATION: &str = "none";
 
 /// Operations by path and method.
-pub(crate) type Operations = HashMap<String, HashMap<Method, Operation>>;
+pub(crate) type Operations = HashMap<&'static str, HashMap<Method, Operation>>;
 
-/// An operation: its operationId, for the metrics' labels, and what it needs of the key.
+/// An operation: its operationId, for the metrics' labels, what it needs of the key, and the path of its route; an empty one
+/// where that is not in the document.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operation {
     pub name: &'static str,
     pub need: Need,
+    pub path: &'static str,
 }
 
 /// Generates request ids: a random name of this process and a counter.
@@ -80,67 +83,91 @@ impl RequestIds {
         });
         given.cloned().unwrap_or_else(|| {
             let count = self.count.fetch_add(1, Ordering::Relaxed);
-            HeaderValue::try_from(format!("{}-{count:x}", self.process))
-                .unwrap_or(HeaderValue::from_static("-"))
+            let mut id = BytesMut::with_capacity(32);
+            id.put_slice(self.process.as_bytes());
+            id.put_u8(b'-');
+            // The digits of a number, without its leading zeros.
+            let digits = (0..16).rev().map(|at| (count >> (4 * at)) as usize & 15);
+            let zeros = count.max(1).leading_zeros() as usize / 4;
+            digits.skip(zeros).for_each(|digit| id.put_u8(b"0123456789abcdef"[digit]));
+            HeaderValue::from_maybe_shared(id.freeze()).unwrap_or(HeaderValue::from_static("-"))
         })
     }
 }
 
-/// The middleware around all routes.
-pub(crate) async fn guard(
+/// The guard as the router's middleware.
+pub(crate) async fn layer(
     State(state): State<AppState>,
-    mut request: Request,
+    request: Request,
     next: Next,
 ) -> Response<Body> {
+    let operation = operation_of(&state, &request);
+    guard(&state, operation, request, |request| next.run(request)).await
+}
+
+/// Everything around a handler, which `run` calls. The request is taken apart before there is a future, which would keep room
+/// for it as long as a long poll waits.
+pub(crate) fn guard<'a, F: Future<Output = Response<Body>> + Send + 'a>(
+    state: &'a AppState,
+    asked: Operation,
+    mut request: Request,
+    run: impl FnOnce(Request) -> F + Send + 'a,
+) -> impl Future<Output = Response<Body>> + Send + 'a {
     let started = Instant::now();
     let id = state.request_ids.of(request.headers());
     let peer = state.proxies.resolve(&mut request);
-    let Operation { name: operation, need } = operation_of(&state, &request);
+    let Operation { name: operation, need, .. } = asked;
     let mut entry = Entry::new(&state.access.audit, (operation, need), &request, &id);
-    let refused = refuse(&state, need, &mut request, entry.as_mut());
+    let refused = refuse(state, need, &mut request, entry.as_mut());
     let method = request.method().clone();
     let (policy, is_sqs) = (policy_of(request.uri().path()), sqs::has(&request));
-    let (mut response, trace) = match refused {
-        Err(problem) => (problem.into_response(), None),
+    let (answering, trace) = match refused {
+        Err(problem) => (Err(problem), None),
         Ok(()) => {
             let traces = state.traces.as_ref();
-            let trace = traces.and_then(|it| trace::begin(it, operation, &mut request));
-            (glances::answer(&state, request, next).await, trace)
+            let trace = traces.and_then(|it| trace::begin(it, asked, &mut request));
+            (Ok(glances::answer(state, request, run)), trace)
         }
     };
-    if let Err(problem) = budget::count(&state.budget, &method, operation, &mut response) {
-        response = problem.into_response();
+    async move {
+        let mut response = match answering {
+            Ok(answering) => answering.await,
+            Err(problem) => problem.into_response(),
+        };
+        if let Err(problem) = budget::count(&state.budget, &method, operation, &mut response) {
+            response = problem.into_response();
+        }
+        set_security_headers(response.headers_mut(), policy, state.access.is_https());
+        let status = response.status();
+        let is_error = status.is_client_error() || status.is_server_error();
+        let base = state.public_url.base();
+        let asked = Asked { id: &id, operation, method: &method, peer, base };
+        let problem = is_error.then(|| write_problem(&mut response, &asked));
+        let refusal = problem.clone().filter(|_| is_sqs);
+        if let Some(problem) = problem.as_ref().filter(|_| status == StatusCode::FORBIDDEN) {
+            state.metrics.count_auth_failure(&problem.code);
+        }
+        if let Some(trace) = trace {
+            trace.end(state, status, problem.as_ref());
+        }
+        if let Some(mut entry) = entry {
+            // Of a log-in it is known only now.
+            response.extensions().get().inspect(|caller| entry.is_by(caller));
+            entry.answered(status, problem);
+        }
+        if let Some(path) = response.headers().get(header::LOCATION)
+            && let Some(location) = state.public_url.location(path, status.is_redirection())
+        {
+            response.headers_mut().insert(header::LOCATION, location);
+        }
+        if is_sqs {
+            sqs::finish(&mut response, refusal.as_ref(), &id);
+        }
+        response.headers_mut().insert(REQUEST_ID, id);
+        let seconds = started.elapsed().as_secs_f64();
+        state.metrics.observe_request(operation, status.as_u16(), seconds);
+        response
     }
-    set_security_headers(response.headers_mut(), policy, state.access.is_https());
-    let status = response.status();
-    let is_error = status.is_client_error() || status.is_server_error();
-    let base = state.public_url.base();
-    let asked = Asked { id: &id, operation, method: &method, peer, base };
-    let problem = is_error.then(|| write_problem(&mut response, &asked));
-    let refusal = problem.clone().filter(|_| is_sqs);
-    if let Some(problem) = problem.as_ref().filter(|_| status == StatusCode::FORBIDDEN) {
-        state.metrics.count_auth_failure(&problem.code);
-    }
-    if let Some(trace) = trace {
-        trace.end(&state, status, problem.as_ref());
-    }
-    if let Some(mut entry) = entry {
-        // Of a log-in it is known only now.
-        response.extensions().get().inspect(|caller| entry.is_by(caller));
-        entry.answered(status, problem);
-    }
-    if let Some(path) = response.headers().get(header::LOCATION)
-        && let Some(location) = state.public_url.location(path, status.is_redirection())
-    {
-        response.headers_mut().insert(header::LOCATION, location);
-    }
-    if is_sqs {
-        sqs::finish(&mut response, refusal.as_ref(), &id);
-    }
-    response.headers_mut().insert(REQUEST_ID, id);
-    let seconds = started.elapsed().as_secs_f64();
-    state.metrics.observe_request(operation, status.as_u16(), seconds);
-    response
 }
 
 /// The policy of the page, or of the page's asset, at this path.
@@ -165,7 +192,7 @@ fn operation_of(state: &AppState, request: &Request) -> Operation {
         let is_page = ["/", "/llms.txt"].contains(&path)
             || PAGES.iter().any(|prefix| path.starts_with(prefix));
         let need = if is_page { Need::Nothing } else { Need::Key };
-        Operation { name: NO_OPERATION, need }
+        Operation { name: NO_OPERATION, need, path: "" }
     })
 }
 

@@ -1,5 +1,6 @@
 //! The trace of a request: the guard begins and ends its span, and handlers that know more say it here.
 
+use super::Operation;
 use crate::{AppState, access::Caller, problem::ProblemBody};
 use axum::{
     extract::{FromRequestParts, MatchedPath, Request},
@@ -89,15 +90,12 @@ fn link(span: &mut Span, contexts: &[TraceContext]) {
 
 /// Begins the trace of a request that may pass. Strangers could have anything recorded, so only those who were let in have
 /// one.
-pub(crate) fn begin(
-    traces: &Traces,
-    operation: &'static str,
-    request: &mut Request,
-) -> Option<Begun> {
+pub(crate) fn begin(traces: &Traces, operation: Operation, request: &mut Request) -> Option<Begun> {
     request.extensions().get::<Caller>()?;
-    let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let route = request.extensions().get::<MatchedPath>();
+    let route = route.map_or(operation.path, MatchedPath::as_str);
     let method = method_of(request.method());
-    let trace = Arc::new(traces.request(request.headers(), operation, method, route)?);
+    let trace = Arc::new(traces.request(request.headers(), operation.name, method, route)?);
     let named = request.uri().path().trim_start_matches('/');
     // The path before it is that of `--public-url`.
     let word = |at: &str| named.split('/').skip_while(|word| *word != at).nth(1);

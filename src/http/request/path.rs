@@ -8,18 +8,16 @@ use crate::{
     problem::{Code, Problem},
     schedules::fields::check_schedule,
 };
-use axum::{
-    extract::{FromRequestParts, Path},
-    http::request::Parts,
-};
+use axum::{extract::FromRequestParts, http::request::Parts};
 use dueq_model::{CallHost, MAX_HOST_CHARS, MAX_KEY_CHARS, MessageId, ScheduleName, TopicName};
 use dueq_store::MessageRef;
+use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 use utoipa::openapi::{KnownFormat, ObjectBuilder};
 
-/// Extractors of the one variable segment of a path.
+/// Extractors of the one variable segment of a path: at this place, of which the first is 1.
 macro_rules! paths {
-    ($($(#[doc = $about:expr])* $Extractor:ident($Type:ty) or $Code:ident
+    ($($(#[doc = $about:expr])* $Extractor:ident($Type:ty) at $at:literal or $Code:ident
         $(, $judge:ident)? $(, unless $is_reserved:expr)?;)*) => {$(
         $(#[doc = $about])*
         pub struct $Extractor(pub $Type);
@@ -27,12 +25,12 @@ macro_rules! paths {
         impl FromRequestParts<AppState> for $Extractor {
             type Rejection = Problem;
 
+            #[allow(unused_variables, reason = "not all need the state")]
             async fn from_request_parts(
                 parts: &mut Parts,
                 state: &AppState,
             ) -> Result<Self, Problem> {
-                let path = Path::<String>::from_request_parts(parts, state).await;
-                let Path(text) = path.map_err(|_| malformed_path())?;
+                let text = segment(parts, $at)?;
                 let value = <$Type>::parse(&text)
                     .map_err(|error| Problem::new(Code::$Code, error.to_string()))?;
                 $($judge(parts, state, &value).await?;)?
@@ -50,20 +48,20 @@ macro_rules! paths {
 
 paths! {
     /// The `{topic}` of the path.
-    TopicPath(TopicName) or InvalidTopicName, judge_topic;
+    TopicPath(TopicName) at 2 or InvalidTopicName, judge_topic;
     /// The `{topic}` of the path, one that users may publish to and configure.
-    PublicTopic(TopicName) or InvalidTopicName, judge_topic, unless TopicName::is_reserved;
+    PublicTopic(TopicName) at 2 or InvalidTopicName, judge_topic, unless TopicName::is_reserved;
     /// The `{topic}` of the path, one whose configuration users may change.
-    ChangeableTopic(TopicName) or InvalidTopicName, judge_topic,
+    ChangeableTopic(TopicName) at 2 or InvalidTopicName, judge_topic,
         unless |topic| topic.is_reserved() && !topic.is_callbacks();
     /// The `{name}` of a schedule in the path, which the handler judges by its topic.
-    SchedulePath(ScheduleName) or InvalidScheduleName;
+    SchedulePath(ScheduleName) at 2 or InvalidScheduleName;
     /// The same, of a schedule that the caller may do this to.
-    JudgedSchedule(ScheduleName) or InvalidScheduleName, judge_schedule;
+    JudgedSchedule(ScheduleName) at 2 or InvalidScheduleName, judge_schedule;
     /// The `{host}` of the path, whom callbacks are for.
-    HostPath(CallHost) or InvalidHost, count_change;
+    HostPath(CallHost) at 3 or InvalidHost, count_change;
     /// The `{id}` of the path.
-    IdPath(MessageId) or InvalidMessageId, judge_message;
+    IdPath(MessageId) at 2 or InvalidMessageId, judge_message;
 }
 
 /// May the caller do this to the topic? Errors: as for [`Caller::check_topic`].
@@ -162,8 +160,7 @@ async fn named(
     state: &AppState,
     what: &str,
 ) -> Result<(TopicName, String), Problem> {
-    let path = Path::<(String, String)>::from_request_parts(parts, state).await;
-    let Path((topic, name)) = path.map_err(|_| malformed_path())?;
+    let (topic, name) = (segment(parts, 2)?, segment(parts, 4)?.into_owned());
     let topic = TopicName::parse(&topic)
         .map_err(|error| Problem::new(Code::InvalidTopicName, error.to_string()))?;
     if !(1..=MAX_KEY_CHARS).contains(&name.chars().count()) {
@@ -174,6 +171,9 @@ async fn named(
     Ok((topic, name))
 }
 
-fn malformed_path() -> Problem {
-    Problem::new(Code::MalformedPath, "the decoded path is not valid UTF-8")
+/// A segment of the path, decoded; the first is 1.
+fn segment(parts: &Parts, at: usize) -> Result<Cow<'_, str>, Problem> {
+    let text = parts.uri.path().split('/').nth(at).unwrap_or_default();
+    let malformed = |_| Problem::new(Code::MalformedPath, "the decoded path is not valid UTF-8");
+    percent_decode_str(text).decode_utf8().map_err(malformed)
 }

@@ -37,6 +37,8 @@ pub(crate) struct Activity {
     body_unread: AtomicBool,
     /// A request on it was let in.
     is_known: AtomicBool,
+    /// hyper serves it, and sees itself when the server stops.
+    has_hyper: AtomicBool,
     /// How many requests have come.
     requests: AtomicU64,
     /// Where it comes from; `None` where a trusted proxy has not said yet.
@@ -59,6 +61,7 @@ impl Activity {
             phase: AtomicU8::new(BEGINNING),
             body_unread: AtomicBool::new(false),
             is_known: AtomicBool::new(false),
+            has_hyper: AtomicBool::new(false),
             requests: AtomicU64::new(0),
             source: Mutex::new(source.map(network)),
             beginning,
@@ -69,6 +72,16 @@ impl Activity {
     /// Closes the connection.
     pub fn close(&self) {
         self.task.get().inspect(|task| task.abort());
+    }
+
+    /// Records that hyper serves it from now on.
+    pub fn goes_on_with_hyper(&self) {
+        self.has_hyper.store(true, Ordering::Relaxed);
+    }
+
+    /// Does it wait for a request, and nothing else would end that when the server stops?
+    pub fn is_parked(&self) -> bool {
+        self.awaits_head() && !self.has_hyper.load(Ordering::Relaxed)
     }
 
     /// Records that requests may come.

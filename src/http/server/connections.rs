@@ -3,12 +3,12 @@
 //! to make room for new ones.
 
 use super::activity::Activity;
+use futures_util::FutureExt;
 use prometheus_client::metrics::gauge::Gauge;
 use std::{
     cmp::Reverse,
     collections::HashMap,
     future::Future,
-    hint::black_box,
     net::IpAddr,
     sync::{
         Arc, Mutex, MutexGuard,
@@ -40,20 +40,6 @@ pub fn max_connections(wanted: usize, files: Option<u64>) -> usize {
 /// Handshakes under way. The buffers of one can be made to hold 64 KiB.
 const MAX_HANDSHAKES: usize = 1024;
 
-/// mimalloc returns a thread's free pages to the system once they were free for a moment, but only looks for them at every
-/// 10,000th allocation above 1 KiB: an idle thread would keep what a burst of connections took (30 KiB each).
-const ALLOCATIONS: usize = 10_000;
-const ALLOCATION: usize = 2 * 1024;
-const GIVE_BACK_INTERVAL: Duration = Duration::from_secs(2);
-
-/// Returns what connections that have closed leave on this thread. A time takes a fifth of a millisecond.
-async fn give_back() {
-    loop {
-        tokio::time::sleep(GIVE_BACK_INTERVAL).await;
-        (0..ALLOCATIONS).for_each(|_| drop(black_box(Vec::<u8>::with_capacity(ALLOCATION))));
-    }
-}
-
 /// All open connections.
 pub(crate) struct Connections {
     threads: Vec<Handle>,
@@ -76,7 +62,6 @@ struct Open {
 impl Connections {
     /// Creates an empty set of at most `max` connections that these threads are to serve; `gauge` shows how many are open.
     pub fn new(threads: &[Handle], max: usize, gauge: Gauge) -> Arc<Self> {
-        threads.iter().for_each(|thread| drop(thread.spawn(give_back())));
         let of_thread = vec![0; threads.len()];
         let open = Mutex::new(Open { next: 0, of_thread, connections: HashMap::new() });
         let (closed, beginning) = (Notify::new(), Arc::default());
@@ -103,10 +88,8 @@ impl Connections {
         };
         *count += 1;
         let slot = Slot { connections: self.clone(), number, thread };
-        let task = handle.spawn(async move {
-            let _slot = slot;
-            served.await;
-        });
+        // A block that awaits what it captures would have room for it twice.
+        let task = handle.spawn(served.map(|()| drop(slot)));
         let _ = activity.task.set(task.abort_handle());
         open.connections.insert(number, activity);
         self.gauge.inc();
@@ -172,6 +155,12 @@ impl Connections {
             idle.select_nth_unstable_by_key(count, |(ms, ..)| Reverse(*ms));
         }
         idle.iter().take(count).for_each(|(_, activity)| activity.close());
+    }
+
+    /// Closes those that wait for a request.
+    pub fn close_idle(&self) {
+        let open = self.lock();
+        open.connections.values().filter(|it| it.is_parked()).for_each(|it| it.close());
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {

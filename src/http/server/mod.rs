@@ -5,15 +5,16 @@ pub(crate) mod budget;
 pub(crate) mod connections;
 pub(crate) mod handshake;
 pub(crate) mod proxies;
+mod short;
 mod stream;
 
 use crate::{
+    Api,
     guard::public_url::PublicUrl,
     problem::{Code, Problem},
 };
 use activity::Activity;
 use axum::{
-    Router,
     body::Body,
     extract::Request,
     http::{HeaderValue, Response, header},
@@ -25,11 +26,11 @@ use hyper::body::{Body as _, Incoming};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::{GracefulShutdown, Watcher},
-    service::TowerToHyperService,
 };
 use prometheus_client::metrics::gauge::Gauge;
 use proxies::{Peer, TrustedProxies};
 use std::{
+    convert::Infallible,
     error::Error,
     future::Future,
     io,
@@ -73,8 +74,8 @@ pub fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
 
 /// What is served, and within which bounds.
 pub struct Service {
-    /// The routes.
-    pub router: Router,
+    /// The routes, and what is around them.
+    pub api: Api,
     /// Makes connections speak TLS, or else they are plain HTTP.
     pub tls: Option<Handshakes>,
     /// The URL whose path is taken off requests.
@@ -99,7 +100,7 @@ pub async fn serve(
     service: Service,
     stop: impl Future<Output = ()>,
 ) {
-    let Service { router, tls, public_url, max_connections, open_connections, drain, .. } = service;
+    let Service { api, tls, public_url, max_connections, open_connections, drain, .. } = service;
     let (budget, proxies) = (service.budget, service.proxies);
     let public_url = Arc::new(public_url);
     let stopping = CancellationToken::new();
@@ -128,11 +129,11 @@ pub async fn serve(
                         }
                         connections.wait_for_slot().await;
                     }
-                    let (router, watcher) = (router.clone(), graceful.watcher());
+                    let (api, watcher) = (api.clone(), graceful.watcher());
                     let (tls, stopping) = (tls.clone(), stopping.clone());
                     let (peer, budget) = (peer.ip(), budget.clone());
                     let front =
-                        Front { router, public_url: public_url.clone(), peer: Peer(peer), budget };
+                        Front { api, public_url: public_url.clone(), peer: Peer(peer), budget };
                     let source = (!proxies.trust(peer.to_canonical())).then_some(peer);
                     connections.spawn(source, async move |activity| {
                         // A handshake does not delay the stop.
@@ -141,7 +142,9 @@ pub async fn serve(
                             () = stopping.cancelled() => return,
                         };
                         let served = match accepted {
-                            Ok(accepted) => connection(accepted, front, activity, watcher).await,
+                            Ok(accepted) => {
+                                connection(accepted, front, activity, watcher, stopping).await
+                            }
                             Err(error) => Err(error.into()),
                         };
                         if let Err(error) = served {
@@ -165,6 +168,7 @@ pub async fn serve(
     }
     drop(listener);
     stopping.cancel();
+    connections.close_idle();
     let open = graceful.count();
     if tokio::time::timeout(drain, graceful.shutdown()).await.is_err() {
         tracing::warn!(open, "requests were still in flight when the drain time-out ended");
@@ -173,7 +177,7 @@ pub async fn serve(
 
 /// What requests of a connection go through.
 struct Front {
-    router: Router,
+    api: Api,
     public_url: Arc<PublicUrl>,
     peer: Peer,
     budget: Arc<Budget>,
@@ -197,43 +201,55 @@ async fn accept(
 
 async fn connection(
     Accepted { transport, lacks_tls, certificates }: Accepted,
-    Front { router, public_url, peer, budget }: Front,
+    front: Front,
     activity: Arc<Activity>,
     watcher: Watcher,
+    stopping: CancellationToken,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
+    let mut stream = Stream::new(transport, activity.clone(), front.budget.clone());
+    // Whose certificate was withdrawn does not stay for long.
+    let is_outdated =
+        move || certificates.as_ref().is_some_and(|it| it.has_changed().is_ok_and(|is| is));
+    if !lacks_tls {
+        let served = short::serve(&mut stream, &front, &activity, &stopping, &is_outdated).await?;
+        match served {
+            short::End::Closed => return Ok(()),
+            short::End::Hyper(read) => stream.unread(read),
+        }
+    }
+    activity.goes_on_with_hyper();
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(HEAD_BUFFER)
         .max_headers(MAX_HEAD_FIELDS);
-    let stream = TokioIo::new(Stream::new(transport, activity.clone(), budget));
-    let router = TowerToHyperService::new(router);
+    let Front { api, public_url, peer, .. } = front;
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         activity.request_started(!request.body().is_end_stream());
         request.extensions_mut().insert(activity.clone());
         request.extensions_mut().insert(peer);
         public_url.strip(request.uri_mut());
-        let response = (!lacks_tls).then(|| hyper::service::Service::call(&router, request));
-        let (activity, certificates) = (activity.clone(), certificates.clone());
+        let (api, activity, is_outdated) = (api.clone(), activity.clone(), is_outdated.clone());
         async move {
-            let mut response = match response {
-                Some(response) => response.await,
-                None => Ok(no_tls()),
+            let mut response = match lacks_tls {
+                true => no_tls(),
+                false => api.answer(request.map(Body::new)).await,
             };
-            // Whose certificate was withdrawn does not stay for long.
-            if certificates
-                .is_some_and(|certificates| certificates.has_changed().is_ok_and(|is| is))
-                && let Ok(response) = &mut response
-            {
-                response
-                    .headers_mut()
-                    .insert(header::CONNECTION, HeaderValue::from_static("close"));
+            if is_outdated() {
+                close_after(&mut response);
             }
             activity.response_ready();
-            response
+            Ok::<_, Infallible>(response)
         }
     });
-    Ok(watcher.watch(http.serve_connection(stream, service)).await?)
+    // Few connections come here, and the others have no room for it.
+    let served = watcher.watch(http.serve_connection(TokioIo::new(stream), service));
+    Ok(Box::pin(served).await?)
+}
+
+/// Has the connection closed after this response.
+fn close_after(response: &mut Response<Body>) {
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
 }
 
 /// Answers a client that speaks plain HTTP to a port with TLS.
@@ -244,6 +260,6 @@ fn no_tls() -> Response<Body> {
     *response.status_mut() = Code::Refused.status();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    close_after(&mut response);
     response
 }

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{json_line, problem::Problem};
 use axum::http::StatusCode;
+use bytes::Bytes;
 use dueq_base::files::random_name;
 use futures_util::FutureExt;
 use std::{
@@ -41,6 +42,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// A client's connection.
 pub(crate) struct Stream {
     transport: Take<Transport>,
+    /// What is to be read once more.
+    unread: Bytes,
     activity: Arc<Activity>,
     /// Bytes read and written since progress was last recorded.
     moved: usize,
@@ -72,6 +75,7 @@ impl Stream {
         let _ = tcp(&transport).set_nodelay(true);
         Self {
             transport: transport.take(MAX_READ),
+            unread: Bytes::new(),
             activity,
             moved: 0,
             head: 0,
@@ -83,6 +87,11 @@ impl Stream {
             lingering: None,
             departure: Departure::default(),
         }
+    }
+
+    /// Has these bytes read once more.
+    pub fn unread(&mut self, bytes: Bytes) {
+        self.unread = bytes;
     }
 
     fn record_progress(&mut self, bytes: usize) {
@@ -187,6 +196,11 @@ impl AsyncRead for Stream {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         self.departure.reads();
+        if !self.unread.is_empty() {
+            let length = self.unread.len().min(buf.remaining());
+            buf.put_slice(&self.unread.split_to(length));
+            return Poll::Ready(Ok(()));
+        }
         self.transport.set_limit(MAX_READ);
         let before = buf.filled().len();
         let read = Pin::new(&mut self.transport).poll_read(cx, buf);

@@ -41,7 +41,8 @@ use std::sync::Arc;
 
 /// The media type of requests and answers.
 const JSON: HeaderValue = HeaderValue::from_static("application/x-amz-json-1.0");
-const TARGET: &str = "x-amz-target";
+/// The header that names an action.
+pub(super) const TARGET: &str = "x-amz-target";
 /// The account in ARNs, where there are no accounts.
 const ACCOUNT: &str = "000000000000";
 
@@ -155,10 +156,8 @@ pub(super) async fn serve_elsewhere(
 /// The operation that a request of SQS's asks for, whatever its path.
 pub(super) fn operation(headers: &HeaderMap) -> Operation {
     let found = action(headers).and_then(|name| ACTIONS.iter().find(|(known, ..)| *known == name));
-    found.map_or(Operation { name: "sqs", need: Need::Key }, |(_, operation, need)| Operation {
-        name: operation,
-        need: *need,
-    })
+    let (name, need) = found.map_or(("sqs", Need::Key), |(_, name, need)| (*name, *need));
+    Operation { name, need, path: "" }
 }
 
 /// The action that the headers name.

@@ -1,0 +1,108 @@
+//! The way of a request to its handler. Operations that come by the thousand are found by method and path before the router,
+//! whose search and boxed layers cost them as much as their own work.
+
+use crate::{
+    AppState, callbacks,
+    guard::{self, Operation},
+    leases, messages, service, sqs,
+};
+use axum::{
+    Router,
+    body::Body,
+    extract::Request,
+    handler::Handler,
+    http::{Method, Response, StatusCode},
+    response::IntoResponse,
+};
+use futures_util::{
+    FutureExt,
+    future::{BoxFuture, Either},
+};
+use std::{convert::Infallible, panic::AssertUnwindSafe, sync::Arc};
+use tower::ServiceExt;
+
+/// Calls a handler.
+type Run = fn(Request, AppState) -> BoxFuture<'static, Response<Body>>;
+
+/// Operations by their ids. Where they are and what they need is what the document says of them.
+const HOT: [(&str, Run); 13] = [
+    ("publishMessage", |request, state| messages::publish::publish_message.call(request, state)),
+    ("publishRaw", |request, state| messages::publish::publish_raw.call(request, state)),
+    ("publishBatch", |request, state| messages::publish::publish_batch.call(request, state)),
+    ("scheduleCallback", |request, state| callbacks::schedule_callback.call(request, state)),
+    ("leaseMessages", |request, state| leases::lease::lease_messages.call(request, state)),
+    ("leaseFromTopics", |request, state| leases::lease::lease_from_topics.call(request, state)),
+    ("ackMessage", |request, state| leases::hold::ack_message.call(request, state)),
+    ("nackMessage", |request, state| leases::hold::nack_message.call(request, state)),
+    ("extendLease", |request, state| leases::hold::extend_lease.call(request, state)),
+    ("ackBatch", |request, state| leases::hold::ack_batch.call(request, state)),
+    ("nackBatch", |request, state| leases::hold::nack_batch.call(request, state)),
+    ("extendBatch", |request, state| leases::hold::extend_batch.call(request, state)),
+    ("getHealth", |request, state| service::get_health.call(request, state)),
+];
+
+/// All routes, and the limits and checks around them. Cheap to clone.
+#[derive(Clone)]
+pub struct Api {
+    state: AppState,
+    hot: Arc<[Hot]>,
+    router: Router,
+}
+
+/// An operation that is found without the router.
+struct Hot {
+    method: Method,
+    operation: Operation,
+    run: Run,
+}
+
+impl Api {
+    /// The API of these routes, each with the guard around it.
+    pub(crate) fn new(state: AppState, router: Router) -> Self {
+        let find = |(name, run)| {
+            let mut all = state.operations.values().flatten();
+            let (method, operation) = all.find(|(_, operation)| operation.name == name)?;
+            Some(Hot { method: method.clone(), operation: *operation, run })
+        };
+        let hot = HOT.into_iter().filter_map(find).collect();
+        Self { state, hot, router }
+    }
+
+    fn find(&self, method: &Method, path: &str) -> Option<&Hot> {
+        self.hot.iter().find(|hot| hot.method == *method && matches(hot.operation.path, path))
+    }
+
+    /// Does this request go to its handler without the router?
+    pub(crate) fn is_hot(&self, method: &Method, path: &str) -> bool {
+        self.find(method, path).is_some()
+    }
+
+    /// Answers a request.
+    pub fn answer(&self, request: Request) -> impl Future<Output = Response<Body>> + Send {
+        let hot = self.find(request.method(), request.uri().path());
+        // The router knows whose such a request is.
+        let Some(hot) = hot.filter(|_| !request.headers().contains_key(sqs::TARGET)) else {
+            let routed = self.router.clone().oneshot(request);
+            return Either::Left(Box::pin(routed.map(|answer: Result<_, Infallible>| {
+                answer.unwrap_or_else(|never| match never {})
+            })));
+        };
+        let run = |request| {
+            let answer = (hot.run)(request, self.state.clone());
+            AssertUnwindSafe(answer).catch_unwind().map(|answer| {
+                answer.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
+            })
+        };
+        Either::Right(guard::guard(&self.state, hot.operation, request, run))
+    }
+}
+
+/// Is it a path of this route? A segment in braces stands for any that is not empty.
+fn matches(route: &str, path: &str) -> bool {
+    let mut segments = path.split('/');
+    let fits = route.split('/').all(|wanted| match segments.next() {
+        Some(segment) if wanted.starts_with('{') => !segment.is_empty(),
+        segment => segment == Some(wanted),
+    });
+    fits && segments.next().is_none()
+}

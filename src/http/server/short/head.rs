@@ -1,0 +1,83 @@
+//! Which heads the short way takes.
+
+use super::MAX_BODY;
+use crate::guard::public_url::PublicUrl;
+use axum::http::{HeaderName, HeaderValue, Method, Request, Uri, header};
+use bytes::Bytes;
+
+/// The most headers.
+const MAX_HEADERS: usize = 24;
+/// The headers that a request may have. None of them changes how its bytes are read but Content-Length, and Connection, which
+/// has to be `keep-alive`.
+const KNOWN: [HeaderName; 15] = [
+    header::CONTENT_LENGTH,
+    header::HOST,
+    header::CONTENT_TYPE,
+    header::ACCEPT,
+    header::USER_AGENT,
+    header::AUTHORIZATION,
+    header::ACCEPT_ENCODING,
+    header::CONNECTION,
+    HeaderName::from_static("traceparent"),
+    HeaderName::from_static("tracestate"),
+    HeaderName::from_static("idempotency-key"),
+    HeaderName::from_static("x-request-id"),
+    HeaderName::from_static("x-forwarded-for"),
+    HeaderName::from_static("x-forwarded-proto"),
+    HeaderName::from_static("x-real-ip"),
+];
+
+/// A head that the short way takes.
+pub(super) struct Head {
+    pub request: Request<()>,
+    /// Where the body begins, and how long it is.
+    pub body: usize,
+    pub length: usize,
+}
+
+/// Reads the head of a request; `None` if it is not a plain one, or its path is not that of a hot operation.
+pub(super) fn parse(
+    read: &Bytes,
+    public_url: &PublicUrl,
+    is_hot: impl Fn(&str) -> bool,
+) -> Option<Head> {
+    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
+    let mut head = httparse::Request::new(&mut headers);
+    let httparse::Status::Complete(body) = head.parse(read).ok()? else { return None };
+    let path = head.path?;
+    if head.method? != "POST" || head.version? != 1 || !path.starts_with('/') {
+        return None;
+    }
+    let slice = |part: &[u8]| read.slice_ref(part);
+    let mut uri = Uri::from_maybe_shared(slice(path.as_bytes())).ok()?;
+    public_url.strip(&mut uri);
+    if !is_hot(uri.path()) {
+        return None;
+    }
+    let mut request = Request::new(());
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = uri;
+    let all = request.headers_mut();
+    all.reserve(head.headers.len());
+    for field in &*head.headers {
+        let name = HeaderName::from_bytes(field.name.as_bytes()).ok()?;
+        if !KNOWN.contains(&name) {
+            return None;
+        }
+        let value = HeaderValue::from_maybe_shared(slice(field.value)).ok()?;
+        // A repeated one could be read in two ways.
+        if all.insert(name, value).is_some() {
+            return None;
+        }
+    }
+    let keeps = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"keep-alive");
+    if !all.get(header::CONNECTION).is_none_or(keeps) {
+        return None;
+    }
+    let length = all.get(header::CONTENT_LENGTH)?.as_bytes();
+    if length.is_empty() || length.len() > 5 || !length.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let length = std::str::from_utf8(length).ok()?.parse().ok()?;
+    (length <= MAX_BODY).then_some(Head { request, body, length })
+}

@@ -1,0 +1,168 @@
+//! The short way: plain requests of hot operations are read from the connection and answered without hyper, whose general way
+//! costs a third of such a request and keeps two buffers of 8 KiB for each connection that waits. It takes only what leaves no
+//! doubt: a POST of HTTP/1.1 with one Content-Length and headers of a closed list, that arrives at once. With anything else the
+//! connection goes on with hyper, for good, and hyper reads the bytes as they came. Either way a request is answered alike;
+//! without this folder all would be answered by hyper.
+
+#[cfg(test)]
+#[path = "../../../../tests/fuzz/http/short.rs"]
+mod fuzz;
+mod head;
+mod response;
+
+use super::{Front, HEAD_TIMEOUT, activity::Activity, close_after, stream::Stream};
+use axum::http::{Method, header};
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use std::{
+    future::{Future, poll_fn},
+    io,
+    mem::MaybeUninit,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf},
+    time::{Sleep, sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+/// What a connection begins with is read this much at a time.
+const READ: usize = 8 * 1024;
+/// The largest body.
+const MAX_BODY: usize = 16 * 1024;
+/// A body that is not there with its head comes in a few more reads, and soon.
+const BODY_READS: usize = 4;
+const BODY_WAIT: Duration = Duration::from_secs(1);
+/// Answers up to this size are written together with their head.
+const SMALL: usize = 16 * 1024;
+
+/// How the short way ends.
+pub(super) enum End {
+    /// With the connection.
+    Closed,
+    /// With a request that is hyper's to read, from these bytes on.
+    Hyper(Bytes),
+}
+
+/// Serves requests of a connection for as long as they are plain. Errors: the connection broke.
+pub(super) async fn serve(
+    stream: &mut Stream,
+    front: &Front,
+    activity: &Arc<Activity>,
+    stopping: &CancellationToken,
+    is_outdated: &impl Fn() -> bool,
+) -> io::Result<End> {
+    let mut idle = pin!(sleep(HEAD_TIMEOUT));
+    let mut read = Bytes::new();
+    loop {
+        if read.is_empty() {
+            // Whoever stops the server closes those that wait already.
+            if stopping.is_cancelled() {
+                stream.shutdown().await?;
+                return Ok(End::Closed);
+            }
+            match next(stream, activity, idle.as_mut()).await? {
+                Some(bytes) => read = bytes,
+                None => return Ok(End::Closed),
+            }
+        }
+        let is_hot = |path: &str| front.api.is_hot(&Method::POST, path);
+        let Some(head) = head::parse(&read, &front.public_url, is_hot) else {
+            return Ok(End::Hyper(read));
+        };
+        let Some(body) = body(stream, &mut read, head.length, head.body).await else {
+            return Ok(End::Hyper(read));
+        };
+        activity.request_started(!body.is_empty());
+        let mut request = head.request.map(|()| body.into());
+        request.extensions_mut().insert(activity.clone());
+        request.extensions_mut().insert(front.peer);
+        let mut answer = {
+            let mut answering = pin!(front.api.answer(request));
+            // The client may leave meanwhile.
+            poll_fn(|cx| match answering.as_mut().poll(cx) {
+                Poll::Ready(answer) => Poll::Ready(Ok(answer)),
+                Poll::Pending => match Pin::new(&mut *stream).poll_flush(cx) {
+                    Poll::Ready(Err(left)) => Poll::Ready(Err(left)),
+                    _ => Poll::Pending,
+                },
+            })
+            .await?
+        };
+        if is_outdated() || stopping.is_cancelled() {
+            close_after(&mut answer);
+        }
+        activity.response_ready();
+        let (parts, body) = answer.into_parts();
+        // No body of ours fails.
+        let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+        let closes = parts.headers.get(header::CONNECTION).is_some_and(|value| value == "close");
+        let mut out = response::head(&parts, body.len());
+        if body.len() <= SMALL {
+            out.extend_from_slice(&body);
+            stream.write_all(&out).await?;
+        } else {
+            stream.write_all(&out).await?;
+            stream.write_all(&body).await?;
+        }
+        drop((out, body));
+        stream.flush().await?;
+        if closes {
+            stream.shutdown().await?;
+            return Ok(End::Closed);
+        }
+    }
+}
+
+/// What the client sends next; `None` once it has sent nothing for long, or has left.
+async fn next(
+    stream: &mut Stream,
+    activity: &Activity,
+    mut idle: Pin<&mut Sleep>,
+) -> io::Result<Option<Bytes>> {
+    poll_fn(|cx| {
+        if let Poll::Ready(read) = poll_read(stream, cx) {
+            return Poll::Ready(read);
+        }
+        // One timer serves all requests: it looks how long the client has kept quiet.
+        while idle.as_mut().poll(cx).is_ready() {
+            let quiet = Duration::from_millis(activity.idle_ms().unwrap_or_default());
+            match HEAD_TIMEOUT.checked_sub(quiet).filter(|left| !left.is_zero()) {
+                Some(left) => idle.as_mut().reset(tokio::time::Instant::now() + left),
+                None => return Poll::Ready(Ok(None)),
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// Reads what is there, and keeps only as much memory as that takes.
+fn poll_read(stream: &mut Stream, cx: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
+    let mut space = [MaybeUninit::uninit(); READ];
+    let mut space = ReadBuf::uninit(&mut space);
+    Pin::new(stream).poll_read(cx, &mut space).map_ok(|()| match space.filled() {
+        [] => None,
+        bytes => Some(Bytes::copy_from_slice(bytes)),
+    })
+}
+
+/// Takes the body, and what stands before it, off what was read. `None` if it does not come soon.
+async fn body(stream: &mut Stream, read: &mut Bytes, length: usize, at: usize) -> Option<Bytes> {
+    let end = at + length;
+    let mut reads = 0;
+    while read.len() < end {
+        if reads == BODY_READS {
+            return None;
+        }
+        reads += 1;
+        let more = timeout(BODY_WAIT, poll_fn(|cx| poll_read(stream, cx))).await.ok()?.ok()??;
+        *read = [&read[..], &more].concat().into();
+    }
+    let body = read.slice(at..end);
+    *read = read.slice(end..);
+    Some(body)
+}
