@@ -47,8 +47,9 @@ end
 -- when it seemed that those before them would go sooner, or before there was a rate. Returns how many of the next `most`, from
 -- the first on, are clear after at most so many rounds of that.
 local function hold_early(k, now, most, interval, burst, rounds)
+  local look = most
   for round = 0, rounds do
-    local members, dues = front(k, now, most)
+    local members, dues = front(k, now, look)
     if #members == 0 then return most end
     local ends, early, first = {}, {}, nil
     local extras, planned = redis.call('HMGET', k.extra, unpack(members)), redis.call('ZMSCORE', k.turns, unpack(members))
@@ -67,11 +68,13 @@ local function hold_early(k, now, most, interval, burst, rounds)
         if not planned[i] then redis.call('ZADD', k.turns, dues[i], members[i]) end
       end
     end
-    if not first then return most end
+    if not first or first > most then return most end
     if round == rounds then return first - 1 end
-    for id, met in pairs(early) do
+    -- Where one is early, many may be: they are put off together, however few are asked for.
+    for id, met in pairs(look >= 64 and early or {}) do
       if plan(k, id, now, nil, met) == false or not has_room(k) then return first - 1 end
     end
+    look = math.max(look, 64)
   end
 end
 
