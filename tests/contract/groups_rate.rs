@@ -304,10 +304,11 @@ async fn many_messages_whose_turns_have_not_come_hold_up_no_others() {
     }
     client.update_topic(&topic, json!({"group_rate_per_s": 0.1})).await.expect(200);
     client.published(&topic, json!({"payload": -1})).await;
-    let got = granted(&client, &topic, 1000).await;
+    let got = granted(&client, &topic, 2000).await;
     let mut payloads: Vec<_> = got.iter().map(|(payload, _)| *payload).collect();
     payloads.sort_unstable();
     assert_eq!(payloads, [-1, 0, 0], "{got:?}");
-    assert!(got[2].1 < 400, "{got:?}");
+    // The next turn is after ten seconds; a loaded machine takes half of one for three leases.
+    assert!(got[2].1 < 1500, "{got:?}");
     topic_in_balance(&client, &topic).await;
 }
