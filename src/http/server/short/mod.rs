@@ -73,10 +73,13 @@ pub(super) async fn serve(
         let Some(head) = head::parse(&read, &front.public_url, is_hot) else {
             return Ok(End::Hyper(read));
         };
+        // From here on a stop of the server waits for it.
+        activity.request_started(head.length > 0);
+        activity.mark_idle();
         let Some(body) = body(stream, &mut read, head.length, head.body).await else {
             return Ok(End::Hyper(read));
         };
-        activity.request_started(!body.is_empty());
+        activity.mark_busy();
         let mut request = head.request.map(|()| body.into());
         request.extensions_mut().insert(activity.clone());
         request.extensions_mut().insert(front.peer);
