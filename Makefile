@@ -29,9 +29,9 @@ install: redis need-cargo ## dueq on the PATH, as ~/.cargo/bin/dueq: the build o
 build: need-cargo ## The release binary, target/release/dueq
 	$(CARGO) build --release --locked
 
-# Tests wait more than they compute: two a processor run within a part, and as many parts side by side as there are processors. What
-# a part printed comes when it has ended.
-test test-all: export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
+# Tests wait more than they compute: as many parts run side by side as there are processors, and as many tests within each. What a
+# part printed comes when it has ended.
+test test-all: export RUST_TEST_THREADS ?= $(shell nproc)
 side_by_side = +@$(MAKE) --no-print-directory --keep-going --output-sync=target --jobs $$(nproc) $(addprefix part-,$(1))
 
 # What `make test` runs: the tests that want nothing but Redis, and ten scenarios of the proof.
