@@ -93,7 +93,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// Reads the lines that `events.lua` wrote: `letter at attempt reason`, the attempt 0 for none, the reason (for a call
+    /// Reads the lines that `event` in `includes/message.lua` wrote: `letter at attempt reason`, the attempt 0 for none, the reason (for a call
     /// its report) in JSON; a grant's letter is `G` where its instant was worked out afterwards. Lines that cannot be read are left out.
     pub fn read_all(text: &str) -> Vec<Self> {
         text.lines().filter_map(Self::read).collect()

@@ -287,7 +287,7 @@ topic_settings! { stored
         /// Nothing is granted. A topic of one partition keeps this there.
         #[serde(skip_serializing_if = "is_default")]
         paused: bool = false,
-        /// The dump that is being loaded into it, which keeps it paused: see `cli/moving/load.rs`.
+        /// The dump that is being loaded into it, which keeps it paused: see `store/export/load.rs`.
         #[serde(skip_serializing_if = "is_default")]
         loading: Option<String> = None,
         /// The topic's revision, where `closing` or `paused` were written since.

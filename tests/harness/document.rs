@@ -117,7 +117,10 @@ impl Document {
                 (Some(schema), _) => self.fits(inner, schema, &at),
                 (None, Some(schema)) if schema.is_object() => self.fits(inner, schema, &at),
                 (None, _) => {
-                    assert!(schema.get("properties").is_none(), "{at} is not documented");
+                    assert!(
+                        schema.get("properties").is_none(),
+                        "{at} is not documented: run `make openapi` after a change"
+                    );
                 }
             }
         }
