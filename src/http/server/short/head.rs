@@ -1,6 +1,6 @@
 //! Which heads the short way takes.
 
-use super::MAX_BODY;
+use super::MAX_REQUEST;
 use crate::guard::public_url::PublicUrl;
 use axum::http::{HeaderName, HeaderValue, Method, Request, Uri, header};
 use bytes::Bytes;
@@ -75,9 +75,9 @@ pub(super) fn parse(
         return None;
     }
     let length = all.get(header::CONTENT_LENGTH)?.as_bytes();
-    if length.is_empty() || length.len() > 5 || !length.iter().all(u8::is_ascii_digit) {
+    if length.is_empty() || length.len() > 4 || !length.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    let length = std::str::from_utf8(length).ok()?.parse().ok()?;
-    (length <= MAX_BODY).then_some(Head { request, body, length })
+    let length: usize = std::str::from_utf8(length).ok()?.parse().ok()?;
+    (body + length <= MAX_REQUEST).then_some(Head { request, body, length })
 }
