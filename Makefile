@@ -29,10 +29,10 @@ install: redis need-cargo ## dueq on the PATH, as ~/.cargo/bin/dueq: the build o
 build: need-cargo ## The release binary, target/release/dueq
 	$(CARGO) build --release --locked
 
-# Tests wait more than they compute: as many parts run side by side as there are processors, and as many tests within each. What a
-# part printed comes when it has ended.
-test test-all: export RUST_TEST_THREADS ?= $(shell nproc)
-side_by_side = +@$(MAKE) --no-print-directory --keep-going --output-sync=target --jobs $$(nproc) $(addprefix part-,$(1))
+# The tests mostly wait: two run a processor. The parts run one after the other, for many tests measure time: side by side they took
+# as long together, and some failed.
+test test-all: export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
+parts = +@$(MAKE) --no-print-directory --keep-going --jobs 1 $(addprefix part-,$(1))
 
 # What `make test` runs: the tests that want nothing but Redis, and ten scenarios of the proof.
 TESTS := --lib --bins --test source --test contract --test push --test command --test faults --test sdk
@@ -44,20 +44,19 @@ test: ahead = redis checkers
 test: languages = python
 test: redis shell checkers ahead tidy clippy ## What every commit runs: lint, unit, contract, command, push, ten scenarios of the proof, an SDK
 	$(CARGO) test --locked --no-run $(TESTS)
-	$(call side_by_side,contract command push scenarios units sdk)
+	$(call parts,units contract command push scenarios sdk)
 
 .PHONY: test-all
 test-all: redis shell checkers ahead lint ## Everything, as CI runs it: browsers, other engines, SQS clients, all faults and SDKs
 	$(CARGO) test --locked --no-run
 	@tests/setup.sh
-	$(call side_by_side,faults contract engines sdks tools command push calls units simulation)
+	$(call parts,units contract command push faults tools engines simulation outside)
 
-# The parts. Those above are listed longest first.
 .PHONY: part-contract part-command part-push part-faults
 part-contract part-command part-push part-faults: part-%:
 	@$(CARGO) test --locked --no-fail-fast --test $*
 
-.PHONY: part-units part-simulation part-scenarios part-tools part-calls part-engines part-sdk part-sdks
+.PHONY: part-outside part-units part-simulation part-scenarios part-tools part-calls part-engines part-sdk part-sdks
 part-units:
 	@$(CARGO) test --locked --no-fail-fast --lib --bins --test source
 
@@ -78,6 +77,10 @@ part-calls:
 
 part-engines:
 	@tests/engines.sh slice
+
+# What mostly waits for others, side by side; each prints when it has ended.
+part-outside:
+	+@$(MAKE) --no-print-directory --keep-going --output-sync=target --jobs 2 part-sdks part-calls
 
 part-sdk:
 	@tests/sdk/all.sh --smoke
