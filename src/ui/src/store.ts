@@ -25,8 +25,14 @@ export class Store<Value> {
 
 export function useStore<Value>(store: Store<Value>): Value {
   const [, render] = useState(0);
-  useEffect(() => store.follow(() => render((count) => count + 1)), [store]);
-  return store.value;
+  const drawn = store.value;
+  useEffect(() => {
+    const again = () => render((count) => count + 1);
+    // Between drawing and following it may have changed: a quick server answers before.
+    if (!Object.is(store.value, drawn)) again();
+    return store.follow(again);
+  }, [store]);
+  return drawn;
 }
 
 /** The first value there is. What comes later changes nothing, so that a page does not move under its reader. */
