@@ -50,7 +50,7 @@ pub struct Api {
 }
 
 /// An operation that is found without the router.
-struct Hot {
+pub(crate) struct Hot {
     method: Method,
     operation: Operation,
     run: Run,
@@ -68,32 +68,40 @@ impl Api {
         Self { state, hot, router }
     }
 
-    fn find(&self, method: &Method, path: &str) -> Option<&Hot> {
+    /// The operation, where a request goes to its handler without the router.
+    pub(crate) fn find(&self, method: &Method, path: &str) -> Option<&Hot> {
         self.hot.iter().find(|hot| hot.method == *method && matches(hot.operation.path, path))
-    }
-
-    /// Does this request go to its handler without the router?
-    pub(crate) fn is_hot(&self, method: &Method, path: &str) -> bool {
-        self.find(method, path).is_some()
     }
 
     /// Answers a request.
     pub fn answer(&self, request: Request) -> impl Future<Output = Response<Body>> + Send {
         let hot = self.find(request.method(), request.uri().path());
         // The router knows whose such a request is.
-        let Some(hot) = hot.filter(|_| !request.headers().contains_key(sqs::TARGET)) else {
-            let routed = self.router.clone().oneshot(request);
-            return Either::Left(Box::pin(routed.map(|answer: Result<_, Infallible>| {
-                answer.unwrap_or_else(|never| match never {})
-            })));
-        };
-        let run = |request| {
-            let answer = (hot.run)(request, self.state.clone());
+        match hot.filter(|_| !request.headers().contains_key(sqs::TARGET)) {
+            Some(hot) => Either::Left(self.run(hot, request)),
+            None => {
+                let routed = self.router.clone().oneshot(request);
+                Either::Right(Box::pin(routed.map(|answer: Result<_, Infallible>| {
+                    answer.unwrap_or_else(|never| match never {})
+                })))
+            }
+        }
+    }
+
+    /// Answers a request for this operation.
+    pub(crate) fn run(
+        &self,
+        hot: &Hot,
+        request: Request,
+    ) -> impl Future<Output = Response<Body>> + Send + use<'_> {
+        let handler = hot.run;
+        let run = move |request| {
+            let answer = handler(request, self.state.clone());
             AssertUnwindSafe(answer).catch_unwind().map(|answer| {
                 answer.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
             })
         };
-        Either::Right(guard::guard(&self.state, hot.operation, request, run))
+        guard::guard(&self.state, hot.operation, request, run)
     }
 }
 

@@ -29,8 +29,8 @@ struct Seen {
 fn by_short_way(bytes: &[u8]) -> Vec<Seen> {
     let mut rest = Bytes::copy_from_slice(bytes);
     let mut all = Vec::new();
-    let is_hot = |path: &str| path.starts_with("/topics/") || path == "/lease";
-    while let Some(head) = head::parse(&rest, &PublicUrl::default(), is_hot) {
+    let find = |path: &str| (path.starts_with("/topics/") || path == "/lease").then_some(());
+    while let Some(head) = head::parse(&rest, &PublicUrl::default(), find) {
         let end = head.body + head.length;
         if rest.len() < end {
             break;

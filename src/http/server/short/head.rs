@@ -28,19 +28,21 @@ const KNOWN: [HeaderName; 15] = [
 ];
 
 /// A head that the short way takes.
-pub(super) struct Head {
+pub(super) struct Head<T> {
     pub request: Request<()>,
+    /// The operation that it asks for.
+    pub hot: T,
     /// Where the body begins, and how long it is.
     pub body: usize,
     pub length: usize,
 }
 
-/// Reads the head of a request; `None` if it is not a plain one, or its path is not that of a hot operation.
-pub(super) fn parse(
+/// Reads the head of a request; `None` if it is not a plain one, or `find` knows no hot operation at its path.
+pub(super) fn parse<T>(
     read: &Bytes,
     public_url: &PublicUrl,
-    is_hot: impl Fn(&str) -> bool,
-) -> Option<Head> {
+    find: impl FnOnce(&str) -> Option<T>,
+) -> Option<Head<T>> {
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut head = httparse::Request::new(&mut headers);
     let httparse::Status::Complete(body) = head.parse(read).ok()? else { return None };
@@ -51,9 +53,7 @@ pub(super) fn parse(
     let slice = |part: &[u8]| read.slice_ref(part);
     let mut uri = Uri::from_maybe_shared(slice(path.as_bytes())).ok()?;
     public_url.strip(&mut uri);
-    if !is_hot(uri.path()) {
-        return None;
-    }
+    let hot = find(uri.path())?;
     let mut request = Request::new(());
     *request.method_mut() = Method::POST;
     *request.uri_mut() = uri;
@@ -79,5 +79,5 @@ pub(super) fn parse(
         return None;
     }
     let length: usize = std::str::from_utf8(length).ok()?.parse().ok()?;
-    (body + length <= MAX_REQUEST).then_some(Head { request, body, length })
+    (body + length <= MAX_REQUEST).then_some(Head { request, hot, body, length })
 }

@@ -67,22 +67,27 @@ pub(super) async fn serve(
                 None => return Ok(End::Closed),
             }
         }
-        let is_hot = |path: &str| front.api.is_hot(&Method::POST, path);
-        let Some(head) = head::parse(&read, &front.public_url, is_hot) else {
+        let find = |path: &str| front.api.find(&Method::POST, path);
+        let Some(head) = head::parse(&read, &front.public_url, find) else {
             return Ok(End::Hyper(read));
         };
         // From here on a stop of the server waits for it.
         activity.request_started(head.length > 0);
-        activity.mark_idle();
-        let Some(body) = body(stream, &mut read, head.length, head.body).await else {
-            return Ok(End::Hyper(read));
-        };
-        activity.mark_busy();
+        let end = head.body + head.length;
+        if read.len() < end {
+            activity.mark_idle();
+            if !rest(stream, &mut read, end).await {
+                return Ok(End::Hyper(read));
+            }
+            activity.mark_busy();
+        }
+        let body = read.slice(head.body..end);
+        read = read.slice(end..);
         let mut request = head.request.map(|()| body.into());
         request.extensions_mut().insert(activity.clone());
         request.extensions_mut().insert(front.peer);
         let mut answer = {
-            let mut answering = pin!(front.api.answer(request));
+            let mut answering = pin!(front.api.run(head.hot, request));
             // The client may leave meanwhile.
             poll_fn(|cx| match answering.as_mut().poll(cx) {
                 Poll::Ready(answer) => Poll::Ready(Ok(answer)),
@@ -151,19 +156,15 @@ fn poll_read(stream: &mut Stream, cx: &mut Context<'_>) -> Poll<io::Result<Optio
     })
 }
 
-/// Takes the body, and what stands before it, off what was read. `None` if it does not come soon.
-async fn body(stream: &mut Stream, read: &mut Bytes, length: usize, at: usize) -> Option<Bytes> {
-    let end = at + length;
-    let mut reads = 0;
-    while read.len() < end {
-        if reads == BODY_READS {
-            return None;
-        }
-        reads += 1;
-        let more = timeout(BODY_WAIT, poll_fn(|cx| poll_read(stream, cx))).await.ok()?.ok()??;
+/// Reads on until there are so many bytes. False if they do not come soon.
+async fn rest(stream: &mut Stream, read: &mut Bytes, end: usize) -> bool {
+    for _ in 0..BODY_READS {
+        let more = timeout(BODY_WAIT, poll_fn(|cx| poll_read(stream, cx))).await;
+        let Ok(Ok(Some(more))) = more else { return false };
         *read = [&read[..], &more].concat().into();
+        if read.len() >= end {
+            return true;
+        }
     }
-    let body = read.slice(at..end);
-    *read = read.slice(end..);
-    Some(body)
+    false
 }
