@@ -18,9 +18,15 @@ use tokio::{
     runtime::Handle,
     signal::unix::{SignalKind, signal},
 };
+use tracing::Metadata;
+use tracing_appender::non_blocking::NonBlockingBuilder;
 use tracing_subscriber::{
-    filter::Targets, layer::SubscriberExt as _, util::SubscriberInitExt as _,
+    filter::Targets, fmt::writer::MakeWriterExt as _, layer::SubscriberExt as _,
+    util::SubscriberInitExt as _,
 };
+
+/// Lines of the log that wait to be written.
+const MAX_LINES: usize = 8192;
 
 /// Runs the service until SIGTERM or Ctrl-C. `announced` gets the bound address once requests are accepted.
 pub async fn run(
@@ -32,9 +38,16 @@ pub async fn run(
         Ok(filter) => tracing_subscriber::registry().with(filter),
         Err(error) => return super::fail(&format_args!("--log: {error}")),
     };
+    // A reader of stderr that hangs must not hang dueq: lines are written by a thread, and are lost where too many wait. The
+    // audit log has its own thread, which waits, and says what it lost.
+    let (lines, _written_at_the_end) = NonBlockingBuilder::default()
+        .buffered_lines_limit(MAX_LINES)
+        .thread_name("log")
+        .finish(io::stderr());
+    let is_audit = |line: &Metadata<'_>| line.target() == "audit";
     let log = tracing_subscriber::fmt::layer()
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr);
+        .with_ansi(io::stderr().is_terminal())
+        .with_writer(io::stderr.with_filter(is_audit).or_else(lines));
     match config.log_format {
         LogFormat::Text => filter.with(log).init(),
         LogFormat::Json => filter.with(log.json()).init(),

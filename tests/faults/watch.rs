@@ -21,32 +21,30 @@ fn with_key<'a>(scripts: &'a [Script], key: &str) -> Vec<&'a Script> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_long_script_is_seen_and_a_short_one_is_not() {
-    let keys_of = |sights: &Sights| {
-        let long = |key: &&str| {
+    // A script is not counted that waited for a processor longer than it ran, or that stood still with its machine: a busy
+    // machine hides some, and makes short ones long.
+    let mut tries = Vec::new();
+    for _ in 0..20 {
+        let sights = long_and_short().await;
+        let is_seen = |key: &&str| {
             let seen = with_key(&sights.scripts, key);
-            seen.len() == 1 && seen[0].micros > 20_000 && seen[0].micros <= seen[0].took
+            seen.len() == 1 && seen[0].micros > 5_000 && seen[0].micros <= seen[0].took
         };
-        ["long", "last", "short"].into_iter().filter(long).collect::<Vec<_>>()
-    };
-    let mut sights = long_and_short().await;
-    // A script that waited for a processor longer than it ran is not seen: a busy machine hides some.
-    for _ in 0..5 {
-        if keys_of(&sights) == ["long", "last"] {
-            break;
+        if ["long", "last"].iter().all(is_seen) && with_key(&sights.scripts, "short").is_empty() {
+            return;
         }
-        sights = long_and_short().await;
+        tries.push(sights);
     }
-    assert_eq!(keys_of(&sights), ["long", "last"], "{sights:?}");
-    assert!(with_key(&sights.scripts, "short").is_empty(), "{sights:?}");
+    panic!("{tries:?}");
 }
 
 async fn long_and_short() -> Sights {
     let ((), sights) = watched(async {
         let redis = Redis::start().await;
         sleep(Duration::from_millis(50)).await; // the first look
-        run_script(&redis, 20_000_000, "long").await;
+        run_script(&redis, 4_000_000, "long").await;
         run_script(&redis, 100, "short").await;
-        run_script(&redis, 20_000_000, "last").await; // nobody looks before it ends
+        run_script(&redis, 4_000_000, "last").await; // nobody looks before it ends
     })
     .await;
     sights

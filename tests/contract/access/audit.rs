@@ -3,10 +3,12 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use super::scopes::{KeyFile, bearer};
 use crate::harness::*;
@@ -240,6 +242,11 @@ async fn a_log_that_nobody_reads_holds_up_no_request_and_tells_what_it_lost() {
     });
     join_all(flood).await;
     assert!(lost().await > 0);
+    // What dueq has to say of itself meanwhile holds up nobody either.
+    for _ in 0..8 {
+        dueq.process.signal(Signal::HUP);
+        sleep(Duration::from_millis(20)).await;
+    }
     dueq.client().get_path("/healthz").await.expect(200);
     boss.published(&mine, json!({"payload": 1})).await;
     boss.ack_leased(&boss.lease_one(&mine).await).await.expect(204);
