@@ -139,7 +139,7 @@ dist: need-cargo ## A release in target/dist: tarball, Debian package, bill of m
 	@docker/dist.sh $(ARGS)
 
 .PHONY: bench
-bench: redis need-cargo ## dueq beside wrk, beanstalkd and itself, in a table; ARGS="rates memory"
+bench: redis need-cargo ## dueq beside wrk, beanstalkd, lmstfy and itself, in a table; ARGS="rates memory" LMSTFY=/path/of/lmstfy-server
 	@$(CARGO) bench --locked --bench bench -- $(ARGS)
 
 .PHONY: simulate

@@ -57,8 +57,9 @@ pub async fn measure(
     let late: Vec<i64> = consumers.into_iter().flat_map(|work| work.late_ms).collect();
     let mut late_ms: Vec<u32> = late.iter().map(|&late| late.max(0) as u32).collect();
     let mut at = |share| load::percentile(&mut late_ms, share);
-    let (p50, p99, max_ms) = (at(0.5), at(0.99), at(1.0));
+    let (p50, p99, p999_ms, max_ms) = (at(0.5), at(0.99), at(0.999), at(1.0));
     let early = late.iter().filter(|&&late| late < 0).count();
+    let missing = left.load(Ordering::Relaxed);
     Ok(Row {
         operation: format!("lateness at {due_per_s}/s"),
         connections: CONSUMERS,
@@ -67,7 +68,7 @@ pub async fn measure(
         p50_ms: p50.into(),
         p99_ms: p99.into(),
         failed: consumed.failed,
-        lateness: Some(Lateness { max_ms, early, missing: left.load(Ordering::Relaxed) }),
+        lateness: Some(Lateness { p999_ms, max_ms, early, missing }),
         ..Row::default()
     })
 }

@@ -26,6 +26,7 @@ pub struct Row {
 /// Figures that only the part `lateness` has.
 #[derive(Debug, Serialize)]
 pub struct Lateness {
+    pub p999_ms: u32,
     pub max_ms: u32,
     /// Messages that were leased before their due time.
     pub early: usize,
@@ -75,10 +76,10 @@ impl Report {
             if row.failed > 0 {
                 let _ = writeln!(notes, "{}: {} requests failed", row.operation, row.failed);
             }
-            if let Some(Lateness { max_ms, early, missing }) = &row.lateness {
+            if let Some(Lateness { p999_ms, max_ms, early, missing }) = &row.lateness {
                 let _ = writeln!(
                     notes,
-                    "{}: from the due time to the lease; {max_ms} ms at most, {early} early, {missing} missing",
+                    "{}: from the due time to the lease; p99.9 {p999_ms} ms, {max_ms} ms at most, {early} early, {missing} missing",
                     row.operation
                 );
             }
