@@ -25,6 +25,8 @@ const MAX_MESSAGES: usize = 1024;
 const MAX_BYTES: usize = 1024 * 1024;
 /// Scans that a lane takes at once, at most: each may cost Redis milliseconds.
 const MAX_SCANS: usize = 32;
+/// How often a lane lets others run before it takes what waits, at most.
+const MAX_TURNS: usize = 8;
 /// After this time a scan no longer waits for a moment in which there is nothing else to do.
 const SCAN_PATIENCE: Duration = Duration::from_millis(50);
 
@@ -37,6 +39,8 @@ struct Queue {
     closed: bool,
     /// How many lanes, the express lane apart, wait for something to do.
     idle: usize,
+    /// How many requests, scans apart, lanes are busy with.
+    under_way: usize,
     /// Partitions that lanes are busy with, and how many lanes.
     busy: HashMap<PartitionId, usize>,
 }
@@ -54,6 +58,8 @@ pub(super) struct Inbox {
 pub(super) struct Taken<'a> {
     pub jobs: Vec<Job>,
     inbox: &'a Inbox,
+    /// How many of the jobs are no scans.
+    count: usize,
     partitions: Vec<PartitionId>,
     scans: bool,
 }
@@ -61,6 +67,7 @@ pub(super) struct Taken<'a> {
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
         let mut queue = self.inbox.queue.lock();
+        queue.under_way -= self.count;
         for partition in &self.partitions {
             if let Some(lanes) = queue.busy.get_mut(partition) {
                 *lanes -= 1;
@@ -198,6 +205,19 @@ impl Inbox {
         }
     }
 
+    /// Lets the tasks run that are ready to: they may have requests for the group that is to be taken. It goes on for a few
+    /// turns while the group is small beside what is under way. Otherwise the lanes would fall into step, one with nearly all
+    /// requests and the next with the two or three that came since, and small groups cost Redis most.
+    pub async fn gather(&self) {
+        for _ in 0..MAX_TURNS {
+            tokio::task::yield_now().await;
+            let queue = self.queue.lock();
+            if queue.jobs.len() * 2 >= queue.under_way {
+                break;
+            }
+        }
+    }
+
     /// Takes what waits, oldest first, within the bounds: of each partition and of all. What was put in together is taken
     /// together, and what is left of a partition stays in its order. The express lane takes nothing of a busy partition. What
     /// nobody waits for any more is dropped.
@@ -241,6 +261,8 @@ impl Inbox {
         }
         left.append(&mut queue.jobs);
         queue.jobs = left;
+        let count = jobs.len();
+        queue.under_way += count;
         let scans = !express && self.take_scans(&mut queue, &mut jobs);
         let partitions: Vec<_> = shares.into_keys().collect();
         for partition in &partitions {
@@ -249,7 +271,7 @@ impl Inbox {
         if !queue.jobs.is_empty() || !queue.scans.is_empty() {
             self.filled.notify_one();
         }
-        Taken { jobs, inbox: self, partitions, scans }
+        Taken { jobs, inbox: self, count, partitions, scans }
     }
 
     /// Takes some scans, where it is their turn.

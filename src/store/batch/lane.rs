@@ -92,9 +92,8 @@ impl Lane {
     }
 
     async fn serve(&mut self) {
-        // A task that is ready to run now may have a request for this group.
-        tokio::task::yield_now().await;
         let node = self.node.clone();
+        node.inbox.gather().await;
         let connected = self.connected().await;
         let mut taken = node.inbox.take(self.express);
         let jobs = std::mem::take(&mut taken.jobs);
