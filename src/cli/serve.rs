@@ -40,7 +40,7 @@ pub async fn run(
     };
     // A reader of stderr that hangs must not hang dueq: lines are written by a thread, and are lost where too many wait. The
     // audit log has its own thread, which waits, and says what it lost.
-    let (lines, _written_at_the_end) = NonBlockingBuilder::default()
+    let (lines, log_writer) = NonBlockingBuilder::default()
         .buffered_lines_limit(MAX_LINES)
         .thread_name("log")
         .finish(io::stderr());
@@ -67,7 +67,10 @@ pub async fn run(
     if let Err(error) = raise_limit() {
         tracing::debug!(%error, "the limit of open files stays as it is");
     }
-    match app::run(config, threads, announced, shutdown).await {
+    let ended = app::run(config, threads, announced, shutdown).await;
+    // What was logged comes before why dueq ends.
+    drop(log_writer);
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => super::fail(&error),
     }

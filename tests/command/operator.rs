@@ -20,6 +20,7 @@ async fn key(name: &str, scope: &str) -> (String, String) {
 }
 
 #[tokio::test]
+#[ignore = "needs a browser: make test-all"]
 async fn a_queue_behind_tls_with_three_keys_of_which_one_is_revoked() {
     let authority = Authority::new();
     let redis = TlsRedis::start(&authority, &authority.sign("redis", &["localhost"]), "no").await;
