@@ -259,9 +259,14 @@ fn operations(document: &utoipa::openapi::OpenApi) -> Operations {
     operations
 }
 
+/// Room for most answers, in bytes, and for their headers, so that neither grows step by step.
+const ANSWER_BYTES: usize = 512;
+const ANSWER_HEADERS: usize = 12;
+
 /// Returns the value as JSON that ends in a newline, as a terminal wants it.
 fn json_line(value: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
-    let mut line = serde_json::to_vec(value)?;
+    let mut line = Vec::with_capacity(ANSWER_BYTES);
+    serde_json::to_writer(&mut line, value)?;
     line.push(b'\n');
     Ok(line)
 }
@@ -271,6 +276,7 @@ fn json(value: &impl Serialize) -> Response<Body> {
     match json_line(value) {
         Ok(body) => {
             let mut response = Response::new(Body::from(body));
+            response.headers_mut().reserve(ANSWER_HEADERS);
             let json = HeaderValue::from_static("application/json");
             response.headers_mut().insert(header::CONTENT_TYPE, json);
             response

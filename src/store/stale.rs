@@ -38,7 +38,7 @@ impl StaleRetry {
     pub async fn next(&mut self) -> bool {
         self.tries += 1;
         if self.tries > IMMEDIATE_TRIES {
-            tokio::time::sleep(RETRY_INTERVAL).await;
+            Box::pin(tokio::time::sleep(RETRY_INTERVAL)).await;
         }
         self.tries == 1 || self.begun.elapsed() < self.limit
     }

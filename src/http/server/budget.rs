@@ -13,6 +13,7 @@ use axum::{
     http::{Method, Response},
 };
 use bytes::Bytes;
+use futures_util::FutureExt;
 use http_body::Frame;
 use http_body_util::BodyExt;
 use std::{
@@ -193,8 +194,18 @@ pub(crate) async fn read(
 ) -> Result<Bytes, Problem> {
     let max_length = declared.unwrap_or(limit).min(limit);
     let mut whole: Vec<u8> = Vec::new();
-    let (mut deadline, mut due) = (Instant::now() + chunk_timeout, CHUNK);
-    while let Some(frame) = timeout_at(deadline, body.frame()).await.map_err(|_| too_slow())? {
+    let (mut deadline, mut due) = (None, CHUNK);
+    loop {
+        let mut frame = body.frame();
+        // Mostly it is there already; a timer is large.
+        let frame = match (&mut frame).now_or_never() {
+            Some(frame) => frame,
+            None => {
+                let until = *deadline.get_or_insert_with(|| Instant::now() + chunk_timeout);
+                Box::pin(timeout_at(until, frame)).await.map_err(|_| too_slow())?
+            }
+        };
+        let Some(frame) = frame else { return Ok(whole.into()) };
         let frame = frame.map_err(|error| {
             Problem::new(Code::MalformedBody, format!("the body cannot be read: {error}"))
         })?;
@@ -215,10 +226,9 @@ pub(crate) async fn read(
         }
         whole.extend_from_slice(&data);
         if length >= due {
-            (deadline, due) = (Instant::now() + chunk_timeout, length + CHUNK);
+            (deadline, due) = (None, length + CHUNK);
         }
     }
-    Ok(whole.into())
 }
 
 /// The refusal of a body larger than `limit`.

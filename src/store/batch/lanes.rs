@@ -191,17 +191,24 @@ impl Lanes {
         elsewhere: bool,
         answer: impl Future<Output = Result<T, CallError>>,
     ) -> Result<T, CallError> {
-        let (mut answer, mut until) = (pin!(answer), since);
-        loop {
-            until += AWAY_CHECK_INTERVAL;
-            match timeout_at(until.into(), &mut answer).await {
-                Ok(answer) => return answer,
-                Err(_) if elsewhere && self.is_away(&partition.topic, partition.slot) => {
-                    return Err(CallError::Unknown);
-                }
-                Err(_) => {}
-            }
+        if !elsewhere || self.cluster().is_none() {
+            return answer.await;
         }
+        // Timers are large, and few requests need these.
+        Box::pin(async move {
+            let (mut answer, mut until) = (pin!(answer), since);
+            loop {
+                until += AWAY_CHECK_INTERVAL;
+                match timeout_at(until.into(), &mut answer).await {
+                    Ok(answer) => return answer,
+                    Err(_) if self.is_away(&partition.topic, partition.slot) => {
+                        return Err(CallError::Unknown);
+                    }
+                    Err(_) => {}
+                }
+            }
+        })
+        .await
     }
 
     /// In a Cluster: does the server of a topic's slot not answer, or its replicas not confirm what they have to?
