@@ -1,5 +1,6 @@
 -- @include budget
 -- @include expire
+-- @include grant
 -- @include group
 -- @include message
 -- @include partition
@@ -14,15 +15,16 @@
 -- ARGV[2] n: messages, at most 64, no key twice
 -- ARGV[3] large: 1 if a body is above 1 KiB, so that leases check sizes from now on; as they do once an extra is above 512 bytes
 -- ARGV[4..] for each message member, delay in ms ('@' before an instant), body, priority, ttl ms or '', key or '',
---   on_duplicate ('copy' for a dead letter, which the topic's limit does not refuse), extra or '', idempotency key or '', its
---   fingerprint, how long it answers, ms, group or ''. In a group the extra ends before the message's order
+--   on_duplicate ('copy' for a dead letter, which the topic's limit does not refuse; a number: debounced, due no later than so
+--   many ms after its first publish; 'throttle': the idempotency key names what is throttled), extra or '', idempotency key or
+--   '', its fingerprint, how long it answers, ms, group or ''. In a group the extra ends before the message's order
 -- returns: {now, wake 0|1, messages that expired, then for each code, member, state, due or deadline}: code 0 stored,
 --   1 a message answers for it, 2 replaced, 3 duplicate_key, 4 message_leased, 5 idempotency_key_reused, 6 topic_full,
 --   7 not looked at, because there is too much to write or to free, 8 the message has another group, 9 the message of an
 --   earlier publish with this idempotency key, in its present state ('gone' if it is no more), with the due time that was
 --   answered first or 0; or 'STALE'
 -- cost: 2 HMGET, TIME, HSET, up to 7 writes a group; 2 to 13 calls for each message that meets another of its key or has
---   an idempotency key, and as many for the message that a repeated key names; 8 more for each if the topic has a limit; if it is full, a sweep of 32 steps, a range for
+--   an idempotency key, and as many for the message that a repeated key names; 3 more for each that takes the key of a leased one; 8 more for each if the topic has a limit; if it is full, a sweep of 32 steps, a range for
 --   each priority among the ready and a few calls for each of 40 to 72 messages that are dropped; an HSTRLEN for each that leaves where bodies are large; 4 to 6
 --   for each group, and 2 for each of its heads if it has a rate; an HGET for each that is dropped where there are groups
 local k = partition(KEYS)
@@ -131,15 +133,21 @@ for i = 1, n do
   local member, body, priority, ttl = ARGV[at + 1], ARGV[at + 3], tonumber(ARGV[at + 4]), ARGV[at + 5]
   local key, on_duplicate, extra, idem, fingerprint = ARGV[at + 6], ARGV[at + 7], ARGV[at + 8], ARGV[at + 9], ARGV[at + 10]
   local group, waits = ARGV[at + 12], false
+  local max_wait, throttled = tonumber(on_duplicate), on_duplicate == 'throttle'
   if group ~= '' and not most then most, interval, burst = group_rules(k) end
   local due = due_at(ARGV[at + 2], now, up)
-  local code, state, repeated
+  if max_wait then due = math.min(due, up + max_wait) end
+  local holder = key ~= '' and holders[i]
+  local code, state, repeated, begins
   if not has_room(k) then code, state, due = 7, '', 0 end
 
   local first = not code and idem ~= '' and redis.call('HGET', k.idem, idem)
   if first then
     local until_ms, before, word, when, answered = string.match(first, '^(%d+),(%x+),(%a+),(%d+),(.*)$')
-    if tonumber(until_ms) > now then
+    if throttled then
+      -- Within an interval, one message waits for its end.
+      if tonumber(when) > now then due, holder = tonumber(when), answered else due = math.max(due, tonumber(until_ms)) end
+    elseif tonumber(until_ms) > now then
       repeated = true
       if before == fingerprint then
         -- What this call has changed, or is about to drop, has its place by then.
@@ -155,14 +163,19 @@ for i = 1, n do
     end
   end
 
-  local holder = not code and key ~= '' and holders[i]
-  if holder then
+  -- Where the next interval begins, whatever a group makes of it.
+  if throttled then begins = due end
+
+  if holder and not code then
     -- What this lets go has its place by then.
     if drop_doomed or next(groups) or lists[k.blocked] then flush() end
     local where, when, known, waiting_now = meet(holder)
     local _, _, _, its_priority, its_rest = parse_extra(known)
-    local _, _, _, _, _, its_group, its_order = parse_rest(its_rest)
-    if waiting_now or where == 'leased' then
+    local _, _, _, its_hold, _, its_group, its_order = parse_rest(its_rest)
+    if where == 'leased' and (throttled or max_wait and its_hold == 'g') then
+      -- It has been granted, so a new message begins.
+      grant_key(k, holder, known, its_rest)
+    elseif waiting_now or where == 'leased' then
       if on_duplicate == 'return' then
         code, state, due, member = 1, where, when, holder
       elseif on_duplicate == 'reject' then
@@ -172,6 +185,7 @@ for i = 1, n do
       elseif its_group ~= group then
         code, state, due = 8, '', 0
       else
+        if max_wait then due = math.min(due, published_at(holder) + max_wait) end
         if group ~= '' then extra = table.concat({ extra, its_order, ',', group, key }) end
         waits = where == 'blocked'
         local attempts, counted = parse_extra(known)
@@ -242,7 +256,12 @@ for i = 1, n do
   if code == 0 or code == 2 then
     add_to(lists, k.messages, member, body)
     if waits then add_to(lists, k.blocked, due, member) else line_up(k, lists, member, priority, due, now) end
-    if ttl ~= '' then add_to(lists, k.expires, int(waits and interval and NEVER or due + tonumber(ttl)), member) end
+    -- A debounced message may have been due before. Its TTL begins again, as after any replace.
+    if ttl ~= '' then
+      add_to(lists, k.expires, int(waits and interval and NEVER or math.max(due, now) + tonumber(ttl)), member)
+    elseif due < now and rules.ttl and not (waits and interval) then
+      add_to(lists, k.first_due, int(now), member)
+    end
     if code == 2 and interval and not waits then
       flush()
       if redis.call('ZSCORE', k.turns, member) then redis.call('ZADD', k.turns, due, member) end
@@ -253,8 +272,8 @@ for i = 1, n do
     if code == 0 then note(member, due, priority, waits) end
   end
   if idem ~= '' and code <= 2 and not repeated then
-    local over = int(up + tonumber(ARGV[at + 11]))
-    redis.call('HSET', k.idem, idem, table.concat({ over, ',', fingerprint, ',', state, ',', int(due), ',', member }))
+    local over = int((begins or up) + tonumber(ARGV[at + 11]))
+    redis.call('HSET', k.idem, idem, table.concat({ over, ',', fingerprint, ',', state, ',', int(begins or due), ',', member }))
     redis.call('ZADD', k.idem_due, over, idem)
   end
   reply[4 * i], reply[4 * i + 1], reply[4 * i + 2], reply[4 * i + 3] = code, member, state, due

@@ -88,7 +88,7 @@ impl Store {
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn is_answered(&self, name: &TopicName, message: &NewMessage) -> Result<bool, Error> {
         let options = &message.options;
-        if let Some(idempotency) = &options.idempotency
+        if let Some(idempotency) = options.idempotency.as_ref().filter(|it| !it.is_throttle())
             && let Some(topic) = self.registry.find(name).await?
         {
             let partition = Partition::for_new(topic, options);

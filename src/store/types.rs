@@ -68,6 +68,12 @@ impl MessageOptions {
     pub fn is_plain(&self) -> bool {
         *self == Self::default()
     }
+
+    /// Whether its publish may change a message that is there.
+    pub fn may_replace(&self) -> bool {
+        self.key.as_ref().is_some_and(|key| key.on_duplicate == OnDuplicate::Replace)
+            || self.idempotency.as_ref().is_some_and(Idempotency::is_throttle)
+    }
 }
 
 /// A message to publish.

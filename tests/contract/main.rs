@@ -75,6 +75,7 @@ mod overload;
 mod partitions;
 mod partitions_settings;
 mod pause;
+mod policies;
 mod proxy;
 mod publish;
 mod purge;

@@ -118,6 +118,16 @@ async fn each_key_has_its_own_names_for_callbacks() {
     ids.sort();
     ids.dedup();
     assert_eq!(ids.len(), 4);
+    for client in [&a, &b] {
+        let once = json!({"once": {"key": "once", "for_ms": 600_000}, "delay_ms": 600_000});
+        let id = scheduled(client, url, once.clone()).await;
+        assert_eq!(schedule(client, url, once).await.expect(200).text("id"), id);
+        let throttle = json!({"throttle": {"key": "once", "every_ms": 600_000}});
+        let first = schedule(client, url, throttle.clone()).await.expect(201).json();
+        let second = schedule(client, url, throttle).await.expect(201).json();
+        let due = |published: &Value| instant_ms(text(published, "due_at"));
+        assert_eq!(due(&second), due(&first) + 600_000);
+    }
     a.update_by_key("_callbacks", "order/42", json!({"priority": 7})).await.expect(200);
     let reject = json!({"payload": 1, "key": "order/42", "on_duplicate": "reject"});
     schedule(&b, url, reject).await.problem(409, "duplicate_key");

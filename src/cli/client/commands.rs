@@ -108,6 +108,28 @@ const CHANGES: &[Arg] = &[
 
 /// The other options of a new message.
 const NEW: &[Arg] = &[
+    arg("--debounce KEY", "One message in place of many: each publish with this key replaces its content and moves it.")
+        .field("debounce.key")
+        .needs("quiet"),
+    arg("--quiet DURATION", "With --debounce: due this long after the latest publish, such as 10s.")
+        .field("debounce.delay_ms")
+        .needs("debounce"),
+    arg("--max-wait DURATION", "With --debounce: but due no later than this long after the first publish.")
+        .field("debounce.max_wait_ms")
+        .needs("debounce"),
+    arg(
+        "--throttle KEY",
+        "One message per interval and key: the first at once, the latest content at the interval's end.",
+    )
+    .field("throttle.key")
+    .needs("every"),
+    arg("--every DURATION", "With --throttle: the interval, such as 1m.")
+        .field("throttle.every_ms")
+        .needs("throttle"),
+    arg("--once KEY", "A repeated publish with this key gets the first answer, whatever its content.")
+        .field("once.key")
+        .needs("for"),
+    arg("--for DURATION", "With --once: for this long, such as 1d.").field("once.for_ms").needs("once"),
     KEY,
     arg(
         "--on-duplicate return|reject|replace",
@@ -163,6 +185,7 @@ pub const COMMANDS: &[Command] = &[
   dueq publish orders '{"order": 42}' --delay 30m
   dueq publish orders hello --at 2030-01-01T09:00:00Z --priority 9
   dueq publish orders '{"order": 42}' --delay 1h --key order/42 --on-duplicate replace
+  dueq publish reindex '{"article": 7}' --debounce article/7 --quiet 10s --max-wait 1m
   dueq publish orders '{"order": 42}' --group customer-7
   echo '[1, 2]' | dueq publish orders -"#,
         ),

@@ -40,6 +40,21 @@ async fn each_command_is_a_request() {
             r#"{"lease_token":"t","delay_ms":0,"reason":"no","release":true}"#,
         ),
         ("get 1-2", "GET /messages/1-2", ""),
+        (
+            "publish a 1 --debounce k --quiet 10s --max-wait 1m",
+            "POST /topics/a/messages",
+            r#"{"payload":1,"debounce":{"key":"k","delay_ms":10000,"max_wait_ms":60000}}"#,
+        ),
+        (
+            "callback http://a/b 1 --throttle k --every 1m",
+            "POST /callbacks",
+            r#"{"payload":1,"url":"http://a/b","throttle":{"key":"k","every_ms":60000}}"#,
+        ),
+        (
+            "publish a 1 --once k --for 1d",
+            "POST /topics/a/messages",
+            r#"{"payload":1,"once":{"key":"k","for_ms":86400000}}"#,
+        ),
         ("get --topic a --key order/42", "GET /topics/a/keys/order%2F42", ""),
         (
             "update 1-2 --payload {\"a\":1.50} --delay 10m --header b=c --reset ttl,backoff",

@@ -124,6 +124,7 @@ request! {
         pub publish: Flat<PublishFields>,
     }
     check(fields) {
+        check_policies(fields, key.as_ref(), publish.as_ref());
         if let Some(content) = &content {
             refuse_own_headers(fields, content.headers.as_ref(), "");
         }

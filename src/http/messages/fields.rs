@@ -43,7 +43,8 @@ request! {
         /// How long the message holds its key. Default: `done`. Only with `key`.
         pub key_until: Option<KeyUntil>,
         /// A group, 1 to 255 characters. Messages of a group are leased in the order in which they were published, as
-        /// many at a time as the topic's `group_concurrency`. In a topic of several partitions not with `key`.
+        /// many at a time as the topic's `group_concurrency`. In a topic of several partitions not with `key` or a policy for
+        /// duplicates.
         #[example = "customer-7"]
         pub group: Option<Key>,
     }
@@ -59,9 +60,55 @@ request! {
 }
 
 request! {
-    /// When a new message falls due, and what makes it safe to send again.
+    /// One message in place of many: each publish of a key moves it and replaces its content, until it is granted.
+    #[example = json!({"key": "article/7", "delay_ms": 10_000, "max_wait_ms": 60_000})]
+    pub struct DebounceRequest {
+        /// The message's key in its topic, 1 to 255 characters.
+        #[example = "article/7"]
+        pub key: Key,
+        /// Delay before the message is due, from its latest publish on, ms.
+        pub delay_ms: DurationMs,
+        /// The message is due no later than this long after its first publish, ms.
+        pub max_wait_ms: Option<DurationMs>,
+    }
+}
+
+request! {
+    /// At most one message for each interval: the first at once, and the latest content of the others at the end of the
+    /// interval, where the next one begins.
+    #[example = json!({"key": "user/42", "every_ms": 60_000})]
+    pub struct ThrottleRequest {
+        /// Names what is throttled in its topic, 1 to 255 characters.
+        #[example = "user/42"]
+        pub key: Key,
+        /// The interval, ms.
+        pub every_ms: DurationMs,
+    }
+}
+
+request! {
+    /// One message for a time: a repeat gets the first answer, whatever its content.
+    #[example = json!({"key": "welcome/42", "for_ms": 86_400_000})]
+    pub struct OnceRequest {
+        /// Names what is published once in its topic, 1 to 255 characters.
+        #[example = "welcome/42"]
+        pub key: Key,
+        /// How long the first publish answers, ms.
+        pub for_ms: DurationMs,
+    }
+}
+
+request! {
+    /// When a new message falls due, and what becomes of a repeat.
     pub struct PublishFields {
         pub due: Flat<DueFields>,
+        /// Publish when it has been quiet for a while. At most one of `debounce`, `throttle` and `once`, and not with `key`,
+        /// `on_duplicate`, `key_until`, `idempotency_key`, `delay_ms` or `deliver_at`.
+        pub debounce: Option<DebounceRequest>,
+        /// Publish at most once per interval. Not with the fields that `debounce` excludes.
+        pub throttle: Option<ThrottleRequest>,
+        /// Publish once within a time. Not with the fields that `debounce` excludes, except `delay_ms` and `deliver_at`.
+        pub once: Option<OnceRequest>,
         /// Makes the request safe to repeat: during the topic's `idempotency_window_ms`, a repeat gets the first
         /// answer. The header `Idempotency-Key` does the same.
         pub idempotency_key: Option<Key>,
@@ -69,6 +116,34 @@ request! {
         /// is no part of what an idempotency key stands for. Default: the header of this name, if the server traces.
         #[example = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"]
         pub traceparent: Option<TraceContext>,
+    }
+}
+
+/// Refuses what a named policy says itself: another policy, a key, an idempotency key, and a due time if it has one.
+pub fn check_policies(
+    fields: &mut Fields<'_>,
+    key: Option<&Flat<KeyFields>>,
+    publish: Option<&Flat<PublishFields>>,
+) {
+    let (Some(key), Some(publish)) = (key, publish) else { return };
+    let policies = [
+        ("debounce", publish.debounce.is_some()),
+        ("throttle", publish.throttle.is_some()),
+        ("once", publish.once.is_some()),
+    ];
+    let mut policies = policies.into_iter().filter_map(|(name, given)| given.then_some(name));
+    let Some(policy) = policies.next() else { return };
+    let others = [
+        ("key", key.key.is_some()),
+        ("on_duplicate", key.on_duplicate.is_some()),
+        ("key_until", key.key_until.is_some()),
+        (IDEMPOTENCY_KEY, publish.idempotency_key.is_some()),
+        ("delay_ms", publish.due.delay_ms.is_some() && policy != "once"),
+        ("deliver_at", publish.due.deliver_at.is_some() && policy != "once"),
+    ];
+    let others = others.into_iter().filter_map(|(name, given)| given.then_some(name));
+    for name in policies.chain(others) {
+        fields.refuse(name, format!("cannot be given together with {policy}"));
     }
 }
 
@@ -151,6 +226,7 @@ impl KeyFields {
             name: self.key?.into_string(),
             on_duplicate: self.on_duplicate.unwrap_or_default(),
             until: self.key_until.unwrap_or_default(),
+            max_wait_ms: None,
         })
     }
 }
@@ -205,11 +281,20 @@ pub fn new_message(
     };
     let due = publish.as_ref().and_then(|publish| publish.due.due()).unwrap_or(Due::After(0));
     let mut message = NewMessage { body, due, options };
-    if let Some(key) = publish.and_then(|publish| publish.idempotency_key) {
-        let fingerprint = fingerprint(&message);
-        let key = key.into_string().into_bytes().into();
-        message.options.idempotency = Some(Idempotency { key, fingerprint, window_ms: None });
+    let Some(publish) = publish else { return message };
+    if let Some(DebounceRequest { key, delay_ms, max_wait_ms }) = publish.debounce {
+        let max_wait_ms = max_wait_ms.map(Bounded::millis);
+        message.due = Due::After(delay_ms.millis());
+        message.options.key = Some(MessageKey::debounced(key.into_string(), max_wait_ms));
     }
+    let throttle = publish.throttle.map(|it| Idempotency::throttle(&it.key, it.every_ms.millis()));
+    let once = publish.once.map(|it| Idempotency::once(&it.key, it.for_ms.millis()));
+    let request = publish.idempotency_key.map(|key| Idempotency {
+        fingerprint: fingerprint(&message),
+        key: key.into_string().into_bytes().into(),
+        window_ms: None,
+    });
+    message.options.idempotency = throttle.or(once).or(request);
     message
 }
 

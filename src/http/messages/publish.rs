@@ -4,7 +4,7 @@ use crate::{callbacks::CallbackRequest, prelude::*};
 use axum::{extract::RawQuery, http::header};
 use bytes::Bytes;
 use dueq_model::{Callback, MessageId, OCTETS, State as MessageState, TopicName};
-use dueq_store::{IfAbsent, NewMessage, OnDuplicate, Published};
+use dueq_store::{IfAbsent, NewMessage, Published};
 
 request! {
     /// A message to publish. Exactly one of `payload` and `payload_base64`; at most one of `delay_ms` and `deliver_at`.
@@ -19,6 +19,7 @@ request! {
         pub callback: Option<CallbackRequest>,
     }
     check(fields) {
+        check_policies(fields, key.as_ref(), publish.as_ref());
         if let Some(content) = &content {
             require_content(fields, content);
             if given(&callback) {
@@ -56,7 +57,8 @@ impl PublishRawParams {
         let policy = Flat(PolicyFields { priority: self.priority, life: self.life });
         let message = MessageFields { content, key: self.key, policy };
         let (due, idempotency_key) = (self.due, self.idempotency_key);
-        let publish = PublishFields { due, idempotency_key, traceparent: None };
+        let (debounce, throttle, once, traceparent) = (None, None, None, None);
+        let publish = PublishFields { due, debounce, throttle, once, idempotency_key, traceparent };
         new_message(message, Some(publish), None)
     }
 }
@@ -167,8 +169,7 @@ pub fn check_replace<'a>(
     topic: &TopicName,
     messages: impl IntoIterator<Item = &'a NewMessage>,
 ) -> Result<(), Error> {
-    let mut keys = messages.into_iter().filter_map(|message| message.options.key.as_ref());
-    let replaces = keys.any(|key| key.on_duplicate == OnDuplicate::Replace);
+    let replaces = messages.into_iter().any(|message| message.options.may_replace());
     if replaces { caller.check_change(topic) } else { Ok(()) }
 }
 

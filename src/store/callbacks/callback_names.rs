@@ -4,7 +4,7 @@
 use crate::{
     Store,
     partition::Partition,
-    types::{MessageRef, MessageSnapshot, NewMessage},
+    types::{Idempotency, MessageRef, MessageSnapshot, NewMessage},
 };
 use dueq_model::{TopicName, error::Error};
 
@@ -56,13 +56,15 @@ impl Store {
         if let Some(key) = &mut options.key {
             key.name = self.callback_key(publisher, std::mem::take(&mut key.name)).await?;
         }
+        let Some(idempotency) = &mut options.idempotency else { return Ok(()) };
+        let (kind, key) = idempotency.parts();
         // dueq's own are those of ticks.
-        let idempotency = options.idempotency.as_mut().filter(|it| it.key.first() != Some(&0xff));
-        let Some(idempotency) = idempotency else { return Ok(()) };
-        let key = String::from_utf8_lossy(&idempotency.key).into_owned();
-        let is_own = !publisher.is_empty() || key.starts_with(MARK);
-        if is_own && !self.answered_before(&key, idempotency.fingerprint, publisher).await? {
-            idempotency.key = own(publisher, &key).into();
+        let is_own = kind != [Idempotency::OF_DUEQ]
+            && (!publisher.is_empty() || key.starts_with(MARK))
+            && !(kind.is_empty()
+                && self.answered_before(key, idempotency.fingerprint, publisher).await?);
+        if is_own {
+            idempotency.key = [kind, own(publisher, key).as_bytes()].concat().into();
         }
         Ok(())
     }

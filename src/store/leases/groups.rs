@@ -9,7 +9,7 @@ use crate::{
     registry::Topic,
     reply::{CallError, Reply},
     scripts,
-    types::MessageOptions,
+    types::{Idempotency, MessageOptions},
 };
 use dueq_model::{Millis, TopicName, error::Error};
 use std::sync::Arc;
@@ -43,8 +43,10 @@ impl MessageOptions {
     /// Errors: `BadSetting` where the group and the key are at home in different partitions. An idempotency key is remembered where
     /// its group is.
     pub(crate) fn check_names(&self, is_split: bool) -> Result<(), Error> {
-        if is_split && self.group.is_some() && self.key.is_some() {
-            let reason = "cannot be given together with key in a topic of several partitions";
+        let is_named =
+            self.key.is_some() || self.idempotency.as_ref().is_some_and(Idempotency::is_policy);
+        if is_split && self.group.is_some() && is_named {
+            let reason = "cannot be given together with key, debounce, throttle or once in a topic of several partitions";
             return Err(Error::BadSetting("group", reason));
         }
         Ok(())

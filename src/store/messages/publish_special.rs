@@ -80,12 +80,15 @@ impl Op for PublishSpecial {
                 None => command.arg(""),
             };
             match &options.key {
-                Some(key) => command.arg(&key.name).arg(match key.on_duplicate {
-                    OnDuplicate::Return => "return",
-                    OnDuplicate::Reject => "reject",
-                    OnDuplicate::Replace => "replace",
-                }),
-                None => command.arg("").arg(if *copy { "copy" } else { "" }),
+                Some(key) => match (key.max_wait_ms, key.on_duplicate) {
+                    (Some(max_wait_ms), _) => command.arg(&key.name).arg(max_wait_ms),
+                    (None, OnDuplicate::Return) => command.arg(&key.name).arg("return"),
+                    (None, OnDuplicate::Reject) => command.arg(&key.name).arg("reject"),
+                    (None, OnDuplicate::Replace) => command.arg(&key.name).arg("replace"),
+                },
+                None if *copy => command.arg("").arg("copy"),
+                None if options.may_replace() => command.arg("").arg("throttle"),
+                None => command.arg("").arg(""),
             };
             command.arg(options.extra());
             match &options.idempotency {

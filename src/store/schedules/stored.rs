@@ -182,6 +182,7 @@ mod tests {
             name: "k".to_owned(),
             on_duplicate: OnDuplicate::Replace,
             until: KeyUntil::Granted,
+            max_wait_ms: None,
         };
         let options = MessageOptions {
             priority: 7,

@@ -295,6 +295,11 @@ async fn replacing_a_message_is_operating_its_topic_too() {
     lacks(gentle.publish(&mine, replace.clone()).await);
     lacks(gentle.publish_batch(&mine, &[json!({"payload": 1}), replace.clone()]).await);
     lacks(gentle.publish_raw(&mine, "?key=k&on_duplicate=replace", None, b"2").await);
+    for (policy, time) in [("debounce", "delay_ms"), ("throttle", "every_ms")] {
+        lacks(gentle.publish(&mine, json!({"payload": 2, policy: {"key": "k", time: 1}})).await);
+    }
+    let once = json!({"payload": 2, "delay_ms": 600_000, "once": {"key": "k", "for_ms": 600_000}});
+    gentle.publish(&mine, once).await.expect(201);
     let daily = json!({"cron": "0 0 1 1 *", "topic": mine, "message": replace});
     lacks(gentle.send_json("PUT", &format!("/schedules/{mine}"), &daily).await);
     let answer = rough.publish(&mine, replace).await;

@@ -93,6 +93,12 @@ static MESSAGE: LazyLock<&'static [Known]> = LazyLock::new(|| {
         ("payload", &[]),
         ("delay_ms", DELAYS),
         ("deliver_at", INSTANTS),
+        (
+            "debounce",
+            &[r#"{"key":"k","delay_ms":1,"max_wait_ms":2}"#, r#"{"key":"k","delay_ms":0}"#],
+        ),
+        ("throttle", &[r#"{"key":"k","every_ms":1}"#, r#"{"key":"","every_ms":1}"#]),
+        ("once", &[r#"{"key":"k","for_ms":1}"#, r#"{"key":"k"}"#]),
         ("key", KEYS),
         ("group", KEYS),
         ("idempotency_key", KEYS),

@@ -243,7 +243,7 @@ proptest! {
         key in prop::option::of(text().prop_filter("a key has a character", |text| !text.is_empty())),
         group in prop::option::of(text().prop_filter("a group has a character", |text| !text.is_empty())),
     ) {
-        let name = |name| MessageKey { name, on_duplicate: OnDuplicate::Return, until: KeyUntil::Granted };
+        let name = |name| MessageKey { name, on_duplicate: OnDuplicate::Return, until: KeyUntil::Granted, max_wait_ms: None };
         let options = MessageOptions {
             priority,
             max_attempts,

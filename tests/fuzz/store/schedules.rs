@@ -18,7 +18,7 @@ fn spec() -> impl Strategy<Value = ScheduleSpec> {
         .prop_map(|stored| serde_json::from_str::<Timing>(&stored).unwrap().in_zones(&ZONES));
     let key = prop::option::of("[ -~]{1,9}").prop_map(|name| {
         let (on_duplicate, until) = (OnDuplicate::Reject, KeyUntil::Granted);
-        name.map(|name| MessageKey { name, on_duplicate, until })
+        name.map(|name| MessageKey { name, on_duplicate, until, max_wait_ms: None })
     });
     let options = (any::<u8>(), prop::option::of(1..=1_000_u16), prop::option::of(backoff()), key);
     let catch_up = select(vec![CatchUp::One, CatchUp::None, CatchUp::All]);

@@ -108,7 +108,7 @@ const GOOD: &[(&str, &str, &str)] = &[
     (
         "POST /topics/wire/messages/batch",
         "",
-        r#"{"messages":[{"payload":1},{"payload":2,"ttl_ms":5}]}"#,
+        r#"{"messages":[{"payload":1},{"payload":2,"ttl_ms":5,"throttle":{"key":"k","every_ms":9}}]}"#,
     ),
     ("POST /topics/wire/lease", "", r#"{"max_messages":5,"wait_ms":20,"lease_ms":1000}"#),
     (

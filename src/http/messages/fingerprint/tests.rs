@@ -91,7 +91,9 @@ fn everything_but_the_idempotency_key_counts() {
         change(&mut message);
         fingerprint(&message)
     };
-    let key = |on_duplicate, until| Some(MessageKey { name: "k".into(), on_duplicate, until });
+    let key = |on_duplicate, until| {
+        Some(MessageKey { name: "k".into(), on_duplicate, until, max_wait_ms: None })
+    };
     let url = |text| CallUrl::parse(text).unwrap();
     let call = |method, timeout_ms| {
         Some(Callback { method, timeout_ms, ..Callback::to(url("http://example.com/")) })

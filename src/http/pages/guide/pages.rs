@@ -63,7 +63,7 @@ pub static SECTIONS: LazyLock<Vec<Section>> = LazyLock::new(|| {
             "callbacks" "have your URL called, signed and retried"
             "failures" "give a message back, and choose when it comes again"
             "dead-letters" "find, repair, redrive and forward messages that died"
-            "debounce" "act once, after things have calmed down"
+            "debounce" "turn repeated events into one message: debounce, throttle, once"
             "reminders" "move and cancel a message by a key of your own, repeat a publish safely"
             "schedules" "publish by cron expression or at an interval"
             "sdks" "clients and workers for Python, TypeScript, Go and Java"
