@@ -107,7 +107,7 @@ func WithTimeout(timeout time.Duration) ClientOption {
 // WithRetries sets how long, in all, a call that is safe to repeat is repeated when the server is busy or away: 30 s unless given,
 // and 0 means never. Between tries are 100 ms to 5 s at random, and what the server asks for at least (Retry-After).
 //
-// Safe to repeat are the publishing methods of [Client], which give each message a random idempotency key unless it has one; every
+// Safe to repeat are the publishing methods of [Client], which give each message a random idempotency key unless it has one or a policy for duplicates; every
 // read; deleting and changing a message; and settling a lease.
 func WithRetries(deadline time.Duration) ClientOption {
 	return func(s *clientSettings) { s.retries = deadline }

@@ -61,6 +61,35 @@ func Key(key string) PublishOption {
 	return option(func(r *api.PublishRequest) { r.SetKey(key) })
 }
 
+// Debounce has one message in place of many: each publish of the key makes it due so long from now, with the new content, until it is
+// leased. It is due no later than maxWait after its first publish; 0: however long that takes. Not with [Delay], [At], [Key],
+// [OnDuplicate] or [Idempotency], as [Throttle].
+func Debounce(key string, delay, maxWait time.Duration) PublishOption {
+	return option(func(r *api.PublishRequest) {
+		debounce := api.DebounceRequest{Key: key, DelayMs: milliseconds(delay)}
+		if maxWait > 0 {
+			debounce.SetMaxWaitMs(milliseconds(maxWait))
+		}
+		r.SetDebounce(debounce)
+	})
+}
+
+// Throttle publishes at most one message per interval: the first at once, and the latest content of the others at the end of the
+// interval, where the next one begins.
+func Throttle(key string, every time.Duration) PublishOption {
+	return option(func(r *api.PublishRequest) {
+		r.SetThrottle(api.ThrottleRequest{Key: key, EveryMs: milliseconds(every)})
+	})
+}
+
+// Once publishes one message: for so long, whatever else is published with the key gets the first answer. Not with [Key],
+// [OnDuplicate] or [Idempotency].
+func Once(key string, lasting time.Duration) PublishOption {
+	return option(func(r *api.PublishRequest) {
+		r.SetOnce(api.OnceRequest{Key: key, ForMs: milliseconds(lasting)})
+	})
+}
+
 // Group makes a message one of a group: those are leased in the order in which they were published.
 func Group(group string) PublishOption {
 	return option(func(r *api.PublishRequest) { r.SetGroup(group) })
@@ -220,7 +249,7 @@ func (c *Client) PublishBatch(ctx context.Context, topic string, messages ...Dra
 		for i, index := range left {
 			if err != nil { // of a repeat: what the others came to is known
 				results[index].Status = "outcome_unknown"
-			} else if results[index] = answer.Results[i]; requests[index].HasIdempotencyKey() && isPassing(results[index].Status) {
+			} else if results[index] = answer.Results[i]; repeats(requests[index]) && isPassing(results[index].Status) {
 				again = append(again, index)
 			}
 		}
@@ -253,6 +282,7 @@ func (c *Client) Callback(ctx context.Context, url string, payload any, options 
 		Payload: r.Payload, PayloadBase64: r.PayloadBase64, ContentType: r.ContentType, Headers: r.Headers,
 		DelayMs: r.DelayMs, DeliverAt: r.DeliverAt, Priority: r.Priority, TTLMs: r.TTLMs,
 		Key: r.Key, KeyUntil: r.KeyUntil, OnDuplicate: r.OnDuplicate, IdempotencyKey: r.IdempotencyKey,
+		Debounce: r.Debounce, Throttle: r.Throttle, Once: r.Once,
 		Group: r.Group, MaxAttempts: r.MaxAttempts, Backoff: r.Backoff,
 	}
 	published, _, err := c.API.Callbacks.ScheduleCallback(c.repeating(ctx, *r)).ScheduleCallbackRequest(request).Execute()
@@ -278,7 +308,7 @@ func (c *Client) requestOf(ctx context.Context, payload any, options []PublishOp
 		}
 	}
 	traced(ctx, request)
-	if c.retries > 0 && !request.HasIdempotencyKey() {
+	if c.retries > 0 && !repeats(*request) {
 		request.SetIdempotencyKey(uuid())
 	}
 	return request, nil

@@ -44,7 +44,8 @@ type call struct {
 // deadlineKey is under which a context holds when to give up a call that has been made safe to repeat.
 type deadlineKey struct{}
 
-// repeating marks a call that publishes as safe to repeat, if any are to be repeated and all its messages have idempotency keys.
+// repeating marks a call that publishes as safe to repeat, if any are to be repeated and all its messages say what becomes of a
+// repeat.
 func (c *Client) repeating(ctx context.Context, requests ...api.PublishRequest) context.Context {
 	if c.retries <= 0 {
 		return ctx
@@ -56,7 +57,12 @@ func (c *Client) repeating(ctx context.Context, requests ...api.PublishRequest) 
 }
 
 func keyed(requests []api.PublishRequest) bool {
-	return !slices.ContainsFunc(requests, func(r api.PublishRequest) bool { return !r.HasIdempotencyKey() })
+	return !slices.ContainsFunc(requests, func(r api.PublishRequest) bool { return !repeats(r) })
+}
+
+// repeats is whether a publish says what becomes of a repeat.
+func repeats(r api.PublishRequest) bool {
+	return r.HasIdempotencyKey() || r.HasDebounce() || r.HasThrottle() || r.HasOnce()
 }
 
 // deadlineOf is zero where calls are not marked.

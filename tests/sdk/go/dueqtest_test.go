@@ -50,6 +50,41 @@ func TestInMemoryAMessageIsDueWhenTheClockSaysSo(t *testing.T) {
 	}
 }
 
+func TestInMemoryRepeatsBecomeOneMessageAsTheirPolicySays(t *testing.T) {
+	server := dueqtest.NewServer(t)
+	client, ctx := server.Client(), context.Background()
+	publish := func(payload any, option dueq.PublishOption) *dueq.PublishedMessage {
+		published, err := client.Publish(ctx, "t", payload, option)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return published
+	}
+	for n := range 3 {
+		publish(n, dueq.Debounce("d", time.Hour, 2*time.Hour))
+		publish(10+n, dueq.Throttle("k", time.Hour))
+		publish(20+n, dueq.Once("o", time.Hour))
+	}
+	var payloads []string
+	for _, m := range server.Messages("t") {
+		payloads = append(payloads, string(m.Payload))
+	}
+	if got := strings.Join(payloads, " "); got != "2 10 20 12" {
+		t.Error(got)
+	}
+	server.Advance(time.Hour)
+	last := publish(3, dueq.Debounce("d", 5*time.Hour, 2*time.Hour))
+	if !last.DueAt.Equal(last.PublishedAt.Add(2 * time.Hour)) {
+		t.Errorf("%+v", last)
+	}
+	if publish(4, dueq.Once("o", time.Hour)).Duplicate || publish(5, dueq.Throttle("k", time.Hour)).Duplicate {
+		t.Error("their time is over")
+	}
+	if _, err := client.Publish(ctx, "t", 1, dueq.Key("a"), dueq.Once("o", time.Hour)); err == nil {
+		t.Error("a key and a policy")
+	}
+}
+
 func TestInMemoryHandlersFailAsTheyDoWithDueq(t *testing.T) {
 	server := dueqtest.NewServer(t)
 	client, ctx := server.Client(), context.Background()

@@ -67,6 +67,23 @@ class InMemory(unittest.IsolatedAsyncioTestCase):
     def states(self) -> list[tuple[Any, State, Any]]:
         return [(message.payload, message.state, message.last_error) for message in self.server.messages("t")]
 
+    def test_repeats_become_one_message_as_their_policy_says(self) -> None:
+        with self.server.client() as client:
+            for n in range(3):
+                client.publish("t", n, debounce={"key": "d", "delay": MINUTE, "max_wait": 2 * MINUTE})
+                client.publish("t", f"throttled {n}", throttle={"key": "k", "every": MINUTE})
+                client.publish("t", f"once {n}", once={"key": "o", "for": MINUTE})
+            payloads = [message.payload for message in self.server.messages("t")]
+            self.assertEqual(payloads, [2, "throttled 0", "once 0", "throttled 2"])
+            self.server.advance(MINUTE)
+            last = client.publish("t", 3, debounce={"key": "d", "delay": 5 * MINUTE, "max_wait": 2 * MINUTE})
+            self.assertEqual(last.due_at, last.published_at + 2 * MINUTE)
+            self.assertFalse(client.publish("t", "once more", once={"key": "o", "for": MINUTE}).duplicate)
+            self.assertFalse(client.publish("t", "next", throttle={"key": "k", "every": MINUTE}).duplicate)
+            for wrong in ({"key": "a"}, {"key": "a", "delay": 1, "maxwait": 2}):
+                self.assertRaises((TypeError, ValueError), client.publish, "t", 1, debounce=wrong)
+            self.assertRaises(ProblemError, client.publish, "t", 1, key="a", once={"key": "o", "for": 1})
+
     async def test_the_steps_that_a_real_dueq_takes_are_the_same(self) -> None:
         said: list[dict[str, Any]] = []
         skipped: list[str] = []

@@ -41,14 +41,15 @@ type Server struct {
 	// URL is where it listens.
 	URL string
 
-	closing  chan struct{}
-	mu       sync.Mutex
-	changed  chan struct{}   // closed, and made anew, when messages or the clock change
-	offset   time.Duration   // of its clock
-	made     int             // ids and tokens
-	known    map[string]bool // topics that were published to
-	messages []*message      // but those that are done, in the order of publishing
-	answered map[string]answer
+	closing   chan struct{}
+	mu        sync.Mutex
+	changed   chan struct{}   // closed, and made anew, when messages or the clock change
+	offset    time.Duration   // of its clock
+	made      int             // ids and tokens
+	known     map[string]bool // topics that were published to
+	messages  []*message      // but those that are done, in the order of publishing
+	answered  map[string]answer
+	throttled map[string]interval // the latest, by topic and key
 }
 
 type message struct {
@@ -60,15 +61,23 @@ type message struct {
 	holds  api.KeyUntil // how long it has its key
 }
 
-// answer is what an idempotency key was answered with.
+// answer is what an idempotency key was answered with. until is zero where it answers for good.
 type answer struct {
 	body    string
 	message api.PublishedMessage
+	until   time.Time
+}
+
+// interval is one of a throttle: its message is due at its beginning.
+type interval struct {
+	at, end time.Time
+	message *message
 }
 
 // NewServer starts a server that ends with the test; with the program, if there is no test (nil), as in an Example function.
 func NewServer(t testing.TB) *Server {
-	s := &Server{closing: make(chan struct{}), changed: make(chan struct{}), known: map[string]bool{}, answered: map[string]answer{}}
+	s := &Server{closing: make(chan struct{}), changed: make(chan struct{}), known: map[string]bool{}, answered: map[string]answer{},
+		throttled: map[string]interval{}}
 	routes := http.NewServeMux()
 	for route, handle := range map[string]func(*http.Request) (any, error){
 		"POST /topics/{topic}/messages":       s.publish,
@@ -283,22 +292,46 @@ func (s *Server) take(topic string, r *api.PublishRequest) (*api.PublishedMessag
 	}
 	s.tick()
 	s.known[topic] = true
+	now := s.now()
 	once := r.GetIdempotencyKey()
 	r.IdempotencyKey.Unset()
+	debounce, throttle, policy := r.Debounce.Get(), r.Throttle.Get(), r.Once.Get()
+	if debounce != nil {
+		r.SetKey(debounce.Key)
+		r.SetOnDuplicate(api.OnDuplicateReplace)
+		r.SetKeyUntil(api.KeyUntilGranted)
+		r.SetDelayMs(debounce.DelayMs)
+	}
 	body, _ := r.MarshalJSON()
-	if before, ok := s.answered[topic+"\x00"+once]; ok && once != "" {
+	var until time.Time
+	if policy != nil {
+		once, body, until = "\x00"+policy.Key, nil, now.Add(time.Duration(policy.ForMs)*time.Millisecond)
+	}
+	before, ok := s.answered[topic+"\x00"+once]
+	if ok && once != "" && (before.until.IsZero() || now.Before(before.until)) {
 		if before.body != string(body) {
 			return nil, refuse("idempotency_key_reused")
 		}
 		before.message.Duplicate = true
 		return &before.message, nil
 	}
-	now := s.now()
 	due := now.Add(time.Duration(r.GetDelayMs()) * time.Millisecond)
 	if r.DeliverAt.IsSet() {
 		due = r.GetDeliverAt()
 	}
 	m := s.live(topic, r.GetKey())
+	if debounce != nil && debounce.HasMaxWaitMs() {
+		first := now
+		if m != nil {
+			first = m.PublishedAt
+		}
+		if latest := first.Add(time.Duration(debounce.GetMaxWaitMs()) * time.Millisecond); latest.Before(due) {
+			due = latest
+		}
+	}
+	if throttle != nil {
+		m, due = s.next(topic+"\x00"+throttle.Key, now)
+	}
 	duplicate := m != nil
 	switch {
 	case duplicate && r.GetOnDuplicate() == api.OnDuplicateReject:
@@ -309,7 +342,7 @@ func (s *Server) take(topic string, r *api.PublishRequest) (*api.PublishedMessag
 		m = &message{Message: api.Message{ID: s.id("message"), Topic: topic, Key: r.Key.Get(), PublishedAt: now}, holds: r.GetKeyUntil()}
 		s.messages = append(s.messages, m)
 	}
-	if !duplicate || r.GetOnDuplicate() == api.OnDuplicateReplace {
+	if !duplicate || throttle != nil || r.GetOnDuplicate() == api.OnDuplicateReplace {
 		m.Payload, m.PayloadBase64, m.ContentType = r.Payload, r.PayloadBase64.Get(), r.ContentType.Get()
 		m.Headers, m.Priority, m.budget = r.Headers, r.GetPriority(), maxAttempts
 		if r.MaxAttempts.IsSet() {
@@ -324,7 +357,10 @@ func (s *Server) take(topic string, r *api.PublishRequest) (*api.PublishedMessag
 	}
 	published := api.PublishedMessage{ID: m.ID, Topic: topic, State: m.State, DueAt: m.DueAt, PublishedAt: m.PublishedAt, Duplicate: duplicate}
 	if once != "" {
-		s.answered[topic+"\x00"+once] = answer{string(body), published}
+		s.answered[topic+"\x00"+once] = answer{string(body), published, until}
+	}
+	if throttle != nil {
+		s.throttled[topic+"\x00"+throttle.Key] = interval{due, due.Add(time.Duration(throttle.EveryMs) * time.Millisecond), m}
 	}
 	return &published, nil
 }
@@ -353,10 +389,29 @@ func check(topic string, r *api.PublishRequest) error {
 		return invalid("key", "must be 1 to 255 characters")
 	case called && topic == "_callbacks" && r.Callback.Get().GetURL() == "":
 		return invalid("url", "must be a URL")
+	case (r.HasDebounce() || r.HasThrottle() || r.HasOnce()) && (r.Key.IsSet() || r.HasIdempotencyKey()):
+		return invalid("key", "cannot be given together with a policy for duplicates")
+	case r.HasDebounce() && r.HasThrottle() || (r.HasDebounce() || r.HasThrottle()) && (r.HasOnce() || r.DelayMs.IsSet() || r.DeliverAt.IsSet()):
+		return invalid("debounce", "cannot be given together with another policy or a due time")
 	case r.OnDuplicate.IsSet() && !r.Key.IsSet():
 		return invalid("on_duplicate", "can only be given with key")
 	}
 	return nil
+}
+
+// next is the message that waits for the end of the interval, if one does, and when the next interval begins.
+func (s *Server) next(name string, now time.Time) (*message, time.Time) {
+	last := s.throttled[name]
+	switch {
+	case !last.at.After(now) && last.end.After(now):
+		return nil, last.end
+	case !last.at.After(now):
+		return nil, now
+	case slices.Contains(s.messages, last.message) && (last.message.State == api.StateDelayed || last.message.State == api.StateReady):
+		return last.message, last.at
+	default:
+		return nil, last.at
+	}
 }
 
 // live finds the message that has a key.

@@ -8,7 +8,7 @@ import { known, milliseconds } from "./checks.js";
 import { UnexpectedAnswer } from "./errors.js";
 import type { Typed } from "./held.js";
 import { Keyed } from "./keyed.js";
-import { type BatchMessage, type CallbackOptions, payloadFields, type PublishOptions, wire } from "./publishing.js";
+import { type BatchMessage, type CallbackOptions, payloadFields, type PublishOptions, repeats, wire } from "./publishing.js";
 import { type CallOptions, Retries, Sender } from "./sender.js";
 import { traced } from "./trace.js";
 import { FetchTransport, HttpTransport, type Transport } from "./transport.js";
@@ -43,7 +43,7 @@ const NAMES = {
  * {@link ConnectError}, one that does not answer in time as {@link TimeoutError}.
  *
  * Calls that are safe to repeat are repeated until `deadlineMs` is over, where the connection broke, nobody answered, or the
- * server says that it cannot now: what publishes (with an idempotency key), reads, changes or deletes a message by id or key,
+ * server says that it cannot now: what publishes (with an idempotency key or a policy for duplicates), reads, changes or deletes a message by id or key,
  * acks, nacks and extends.
  */
 export class Client {
@@ -132,7 +132,7 @@ export class Client {
     for (;;) {
       const open = [...results.keys()].filter(
         (at) =>
-          bodies[at]!.idempotency_key != null && /^(redis_unavailable|outcome_unknown)$/.test(results[at]!.status),
+          repeats(bodies[at]!) && /^(redis_unavailable|outcome_unknown)$/.test(results[at]!.status),
       );
       if (open.length === 0 || !(await retries.again())) return results;
       try {
@@ -201,8 +201,8 @@ export class Client {
   private complete<T extends PublishRequest>(body: T, call?: CallOptions): T {
     const headers = traced(body.headers);
     if (headers !== undefined) body.headers = headers;
-    const repeats = (call?.deadlineMs ?? this.sender.deadlineMs) > 0;
-    if (repeats) body.idempotency_key ??= randomUUID();
+    const retries = (call?.deadlineMs ?? this.sender.deadlineMs) > 0;
+    if (retries && !repeats(body)) body.idempotency_key = randomUUID();
     return body;
   }
 }

@@ -19,7 +19,7 @@ export {
 export { payloadBytes, type HandlerContext, type Leased, type Typed } from "./held.js";
 export { Keyed } from "./keyed.js";
 export type { Handler, Hooks, Middleware, RunOptions, StopSignal, WorkerOptions } from "./options.js";
-export type { BatchMessage, CallbackOptions, PublishOptions, When } from "./publishing.js";
+export type { BatchMessage, CallbackOptions, Debounce, Once, PublishOptions, Throttle, When } from "./publishing.js";
 export type { CallOptions } from "./sender.js";
 export { traceparent } from "./trace.js";
 export * as webhooks from "./webhooks.js";

@@ -20,8 +20,40 @@ export interface When {
   at?: Date | undefined;
 }
 
+/** A key, and how long each of its publishes puts its message off. */
+export interface Debounce {
+  /** The message's key in its topic. */
+  key: string;
+  /** Due so many ms after its latest publish. */
+  delayMs: number;
+  /** Due no later than so many ms after its first publish. */
+  maxWaitMs?: number | undefined;
+}
+
+/** A key, and its interval: the first message of an interval at once, the latest content of the others at its end. */
+export interface Throttle {
+  /** What is throttled. */
+  key: string;
+  /** The interval, ms. */
+  everyMs: number;
+}
+
+/** A key, and how long its first publish answers for all others. */
+export interface Once {
+  /** What is published once. */
+  key: string;
+  /** How long, ms. */
+  forMs: number;
+}
+
 /** The options of {@link Client.publish}. What is left out is as the topic's configuration says. */
 export interface PublishOptions extends When {
+  /** Publish when it has been quiet for a while. Only one of these three, and not with the keys below. */
+  debounce?: Debounce | undefined;
+  /** Publish at most once per interval. */
+  throttle?: Throttle | undefined;
+  /** Publish once within a time. */
+  once?: Once | undefined;
   /** The message's own name in its topic, 1 to 255 characters. One live message (delayed, ready or leased) has it at a time. */
   key?: string | undefined;
   /** What if a live message has the key: `return` it (the default), `reject` this one, or `replace` that one's content. */
@@ -67,6 +99,9 @@ type Fields = PublishRequest & Partial<ScheduleCallbackRequest>;
 const NAMES: Record<string, string> = {
   delayMs: "delay_ms",
   at: "deliver_at",
+  debounce: "debounce",
+  throttle: "throttle",
+  once: "once",
   key: "key",
   onDuplicate: "on_duplicate",
   keyUntil: "key_until",
@@ -83,11 +118,28 @@ const NAMES: Record<string, string> = {
   timeoutMs: "timeout_ms",
 } satisfies Record<keyof (PublishOptions & CallbackOptions), keyof Fields>;
 
+/** The named policies for duplicates: the names of their parts. */
+const POLICIES: Record<string, Record<string, string>> = {
+  debounce: { key: "key", delayMs: "delay_ms", maxWaitMs: "max_wait_ms" },
+  throttle: { key: "key", everyMs: "every_ms" },
+  once: { key: "key", forMs: "for_ms" },
+};
+
+/** Whether a publish may be sent again: it says what becomes of a repeat. */
+export function repeats(message: object): boolean {
+  const sent = message as Record<string, unknown>;
+  return ["idempotency_key", ...Object.keys(POLICIES)].some((name) => sent[name] != null);
+}
+
 /** The options by their names in the HTTP API. */
 export function wire(options: PublishOptions & CallbackOptions): Fields {
-  known(options, NAMES);
+  return renamed(options, NAMES);
+}
+
+function renamed(options: object, names: Record<string, string>): object {
+  known(options, names);
   const given = Object.entries(options).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(given.map(([option, value]) => [NAMES[option], checked(option, value)]));
+  return Object.fromEntries(given.map(([option, value]) => [names[option], checked(option, value)]));
 }
 
 function checked(option: string, value: unknown): unknown {
@@ -95,6 +147,8 @@ function checked(option: string, value: unknown): unknown {
     if (value instanceof Date && !Number.isNaN(value.getTime())) return value.toISOString();
     throw new TypeError(`at is a valid Date, not ${String(value)}`);
   }
+  const policy = POLICIES[option];
+  if (policy !== undefined) return renamed(value as object, policy);
   if (!option.endsWith("Ms")) return value;
   // JSON has no NaN: it would be null there, and null is no delay at all.
   if (typeof value === "number" && Number.isFinite(value)) return Math.ceil(value);

@@ -7,6 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { milliseconds } from "./checks.js";
 import { codeOf, ConnectError, ProblemError, TimeoutError, UnexpectedAnswer } from "./errors.js";
 import { now } from "./held.js";
+import { repeats } from "./publishing.js";
 
 /** How one call is made: the last argument of every method of the client and of its typed APIs; goes on to `fetch`. */
 export interface CallOptions extends RequestInit {
@@ -168,6 +169,6 @@ function isSafe(operation: string, url: string, { headers, body }: RequestInit):
   if (new Headers(headers).has("idempotency-key")) return true;
   if (operation.endsWith("/raw")) return new URL(url).searchParams.has("idempotency_key");
   const sent = JSON.parse(String(body));
-  const messages: { idempotency_key?: string }[] = operation.endsWith("/batch") ? sent.messages : [sent];
-  return messages.every((message) => message.idempotency_key != null);
+  const messages: object[] = operation.endsWith("/batch") ? sent.messages : [sent];
+  return messages.every(repeats);
 }

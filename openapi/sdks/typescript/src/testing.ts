@@ -90,6 +90,8 @@ export class TestServer {
   private readonly all = new Map<string, Stored>();
   private readonly topics = new Set<string>();
   private readonly answered = new Map<string, { until: number; asked: unknown; answer: api.PublishedMessage }>();
+  /** The end of the latest interval, its beginning, and its message. */
+  private readonly throttled = new Map<string, { until: number; at: number; stored: Stored }>();
   private readonly waiting = new Set<() => void>();
   /** How far its clock is ahead of this machine's, ms. */
   private ahead = 0;
@@ -214,26 +216,47 @@ export class TestServer {
   }
 
   private publish(topic: string, body: api.PublishRequest): api.PublishedMessage {
-    const { idempotency_key: once, ...asked } = body;
-    const { on_duplicate: onDuplicate, key_until: keyUntil } = body;
-    const key = body.key ?? undefined;
-    const dueAt = this.due(body) ?? this.now();
+    const { idempotency_key: request, debounce, throttle, once, ...asked } = body;
+    const policies = [debounce, throttle, once].filter((policy) => policy != null).length;
+    const due = once == null && (body.delay_ms ?? body.deliver_at) != null;
+    if (policies > 1 || (policies === 1 && (due || (body.key ?? request) != null))) {
+      throw Refusal.field("debounce", "one policy for duplicates, without keys and a due time of its own");
+    }
+    if (debounce != null) {
+      const { key, delay_ms } = debounce;
+      Object.assign(asked, { key, delay_ms, on_duplicate: "replace", key_until: "granted" });
+    }
+    const { on_duplicate: onDuplicate, key_until: keyUntil } = asked;
+    const key = asked.key ?? undefined;
+    let dueAt = this.due(asked) ?? this.now();
     if (!("payload" in body) && body.payload_base64 == null) {
       throw Refusal.field("payload", "is required, or payload_base64 in its place");
     }
     if (onDuplicate != null && key === undefined) throw Refusal.field("on_duplicate", "can only be given with key");
-    const before = this.answered.get(`${topic} ${once}`);
+    const name = once != null ? `${topic} once ${once.key}` : `${topic} request ${request}`;
+    const before = this.answered.get(name);
     if (before !== undefined && before.until > this.now()) {
-      if (!isDeepStrictEqual(before.asked, asked)) throw new Refusal("idempotency_key_reused");
+      if (once == null && !isDeepStrictEqual(before.asked, asked)) throw new Refusal("idempotency_key_reused");
       return { ...before.answer, duplicate: true };
     }
 
-    const taken = this.live(topic, key);
+    let taken = this.live(topic, key);
+    if (debounce?.max_wait_ms != null) {
+      const first = taken === undefined ? this.now() : Date.parse(taken.message.published_at);
+      dueAt = Math.min(dueAt, first + debounce.max_wait_ms);
+    }
+    if (throttle != null) {
+      const last = this.throttled.get(`${topic} ${throttle.key}`);
+      const isAhead = last !== undefined && last.at > this.now();
+      dueAt = isAhead ? last.at : Math.max(this.now(), last?.until ?? 0);
+      const waits = isAhead && this.all.has(last.stored.message.id) && ["delayed", "ready"].includes(last.stored.message.state);
+      taken = waits ? last.stored : undefined;
+    }
     if (taken !== undefined && onDuplicate === "reject") throw new Refusal("duplicate_key");
     if (taken?.message.state === "leased" && onDuplicate === "replace") throw new Refusal("message_leased");
     const stored = taken ?? this.made(topic, key);
     const { message } = stored;
-    if (taken === undefined || onDuplicate === "replace") {
+    if (taken === undefined || throttle != null || onDuplicate === "replace") {
       const { payload, payload_base64, content_type, callback, backoff, priority, headers } = body;
       Object.assign(message, { payload, payload_base64, content_type, callback, backoff });
       Object.assign(message, { priority: priority ?? 0, headers: headers ?? {} });
@@ -244,7 +267,11 @@ export class TestServer {
     }
     const { id, state, due_at, published_at } = message;
     const answer = { id, topic, state, due_at, published_at, duplicate: taken !== undefined } as api.PublishedMessage;
-    if (once != null) this.answered.set(`${topic} ${once}`, { until: this.now() + IDEMPOTENCY_MS, asked, answer });
+    if (throttle != null) {
+      this.throttled.set(`${topic} ${throttle.key}`, { until: dueAt + throttle.every_ms, at: dueAt, stored });
+    }
+    const windowMs = once?.for_ms ?? IDEMPOTENCY_MS;
+    if ((once ?? request) != null) this.answered.set(name, { until: this.now() + windowMs, asked, answer });
     return answer;
   }
 

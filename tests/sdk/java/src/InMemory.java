@@ -51,6 +51,7 @@ final class InMemory {
   static void run() throws Exception {
     steps();
     clock();
+    policies();
     failures();
     keys();
     leases();
@@ -58,6 +59,27 @@ final class InMemory {
     stopped();
     untilEmpty();
     middleware();
+  }
+
+  /** Repeats become one message, as their policy says. */
+  private static void policies() throws Exception {
+    Duration hour = Duration.ofHours(1);
+    try (TestServer server = new TestServer();
+        Client client = server.client()) {
+      for (int n = 0; n < 3; n++) {
+        client.publish("t", n, with -> with.debounce("d", hour, hour.multipliedBy(2)));
+        client.publish("t", 10 + n, with -> with.throttle("k", hour));
+        client.publish("t", 20 + n, with -> with.once("o", hour));
+      }
+      List<String> payloads = server.messages("t").stream().map(message -> String.valueOf(message.getPayload())).toList();
+      check(payloads.equals(List.of("2", "10", "20", "12")), payloads);
+      server.advance(hour);
+      var last = client.publish("t", 3, with -> with.debounce("d", hour.multipliedBy(5), hour.multipliedBy(2)));
+      check(last.getDueAt().equals(last.getPublishedAt().plusHours(2)), last);
+      check(!client.publish("t", 4, with -> with.once("o", hour)).getDuplicate(), "once more");
+      check(!client.publish("t", 5, with -> with.throttle("k", hour)).getDuplicate(), "the next interval");
+      refused("invalid_input", () -> client.publish("t", 1, with -> with.key("a").once("o", hour)));
+    }
   }
 
   /** What a real dueq is held to. */

@@ -46,6 +46,25 @@ async function until(what: string, condition: () => boolean): Promise<void> {
   }
 }
 
+test("repeats become one message, as their policy says", async () => {
+  const server = new TestServer();
+  const client = server.client();
+  for (const n of [0, 1, 2]) {
+    await client.publish("t", n, { debounce: { key: "d", delayMs: hour, maxWaitMs: 2 * hour } });
+    await client.publish("t", `throttled ${n}`, { throttle: { key: "k", everyMs: hour } });
+    await client.publish("t", `once ${n}`, { once: { key: "o", forMs: hour } });
+  }
+  const payloads = server.messages("t").map(({ payload }) => payload);
+  assert.deepEqual(payloads, [2, "throttled 0", "once 0", "throttled 2"]);
+  server.advance(hour);
+  const last = await client.publish("t", 3, { debounce: { key: "d", delayMs: 5 * hour, maxWaitMs: 2 * hour } });
+  assert.equal(Date.parse(last.due_at!) - Date.parse(last.published_at), 2 * hour);
+  assert.equal((await client.publish("t", "once more", { once: { key: "o", forMs: hour } })).duplicate, false);
+  assert.equal((await client.publish("t", "next", { throttle: { key: "k", everyMs: hour } })).duplicate, false);
+  await assert.rejects(client.publish("t", 1, { once: { key: "o", lasting: 1 } as never }), TypeError);
+  await assert.rejects(client.publish("t", 1, { key: "a", once: { key: "o", forMs: 1 } }), ProblemError);
+});
+
 test("it takes the steps that a real one takes, but for what it says that it does not have", async () => {
   const wanted = readFileSync(STEPS, "utf8")
     .trimEnd()

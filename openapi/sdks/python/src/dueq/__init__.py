@@ -7,7 +7,17 @@ a topic, `webhooks.verify` checks callbacks. The models of requests and answers 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dueq._options import CallbackOptions, Duration, MessageOptions, NewMessage, PublishOptions, traceparent
+from dueq._options import (
+    CallbackOptions,
+    Debounce,
+    Duration,
+    MessageOptions,
+    NewMessage,
+    Once,
+    PublishOptions,
+    Throttle,
+    traceparent,
+)
 from dueq._sync.client import Client, Key
 from dueq._version import __version__
 from dueq.errors import ConnectError, Dead, DueqError, FieldProblem, ProblemError, RetryIn, WebhookError
@@ -23,6 +33,7 @@ __all__ = [
     "Client",
     "ConnectError",
     "Dead",
+    "Debounce",
     "DueqError",
     "Duration",
     "FieldProblem",
@@ -30,9 +41,11 @@ __all__ = [
     "MessageOptions",
     "Middleware",
     "NewMessage",
+    "Once",
     "ProblemError",
     "PublishOptions",
     "RetryIn",
+    "Throttle",
     "WebhookError",
     "Worker",
     "WorkerMessage",

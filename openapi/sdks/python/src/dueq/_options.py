@@ -23,6 +23,39 @@ A worker sets it to that of the message whose handler runs.
 """
 
 
+class DebounceWait(TypedDict, total=False):
+    """The part of `Debounce` that may be left out."""
+
+    max_wait: Duration
+    """It is due no later than this long after its first publish."""
+
+
+class Debounce(DebounceWait):
+    """Each publish of the key moves the message and replaces its content, until it is leased."""
+
+    key: str
+    """Its key in its topic, for `client.key`."""
+    delay: Duration
+    """How long after its latest publish it is due."""
+
+
+class Throttle(TypedDict):
+    """At most one message per interval: the first at once, the latest content of the others at the end of the interval."""
+
+    key: str
+    """What is throttled."""
+    every: Duration
+    """The interval."""
+
+
+# `for` is a keyword, so this is no class.
+Once = TypedDict("Once", {"key": str, "for": Duration})
+Once.__doc__ = "For so long, whatever is published with the key gets the first answer."
+
+# The durations in each named policy for duplicates.
+POLICIES = {"debounce": ("delay", "max_wait"), "throttle": ("every",), "once": ("for",)}
+
+
 class MessageOptions(TypedDict, total=False):
     """What can be said about a message when it is published. Durations are timedelta, or numbers of seconds."""
 
@@ -30,6 +63,12 @@ class MessageOptions(TypedDict, total=False):
     """How long until it is due; at once unless given."""
     at: Optional[datetime]
     """When it is due, with a time zone. Not with `delay`."""
+    debounce: Optional[Debounce]
+    """Publish when it has been quiet for a while. Only one of these three, and not with the keys below."""
+    throttle: Optional[Throttle]
+    """Publish at most once per interval."""
+    once: Optional[Once]
+    """Publish once within a time."""
     key: Optional[str]
     """Its own name in its topic, for `client.key`; one live message has it."""
     key_until: Optional[Union["KeyUntil", str]]
@@ -121,6 +160,20 @@ def due(delay: Optional[Duration], at: Optional[datetime]) -> dict[str, Any]:
     return {"deliver_at": at}
 
 
+def policy(name: str, given: Any) -> dict[str, Any]:
+    """A named policy for duplicates as requests have it; raises TypeError and ValueError where it is none."""
+    names = ("key", *POLICIES[name])
+    if not isinstance(given, Mapping) or not set(given) <= set(names):
+        raise TypeError(f"{name} is a dict of {', '.join(names)}, not {given!r}")
+    times = {part: given[part] for part in POLICIES[name] if given.get(part) is not None}
+    return {"key": given.get("key"), **{f"{part}_ms": milliseconds(part, time) for part, time in times.items()}}
+
+
+def repeats(request: Any) -> bool:
+    """Whether a publish may be sent again: it says what becomes of a repeat."""
+    return any(getattr(request, name, None) for name in ("idempotency_key", *POLICIES))
+
+
 def fields(options: Mapping[str, Any], kind: type) -> dict[str, Any]:
     """The fields of a request that publishes; `kind` is the TypedDict that names the options."""
     if not isinstance(options, Mapping):
@@ -133,6 +186,7 @@ def fields(options: Mapping[str, Any], kind: type) -> dict[str, Any]:
     for name in ("ttl", "timeout"):
         if name in given:
             made[f"{name}_ms"] = milliseconds(name, given.pop(name))
+    made.update({name: policy(name, given.pop(name)) for name in POLICIES if name in given})
     if "payload" in options:
         payload = options["payload"]
         given.pop("payload", None)

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from uuid import uuid4
 
 from dueq import _json
-from dueq._options import Duration, due, seconds
+from dueq._options import Duration, due, repeats, seconds
 from dueq._server import base_headers, segment, server_url
 from dueq.errors import ProblemError
 from dueq.generated import models
@@ -114,7 +114,7 @@ class Requests:
         if _request_auth:
             headers[_request_auth["key"]] = _request_auth["value"]
         if self.retries and resource_path in ("/topics/{topic}/messages", "/callbacks") and method == "POST":
-            if not getattr(body, "idempotency_key", None):
+            if not repeats(body):
                 headers.setdefault("Idempotency-Key", str(uuid4()))
         for message in getattr(body, "messages", None) or (body,):
             due(None, getattr(message, "deliver_at", None))
@@ -155,9 +155,8 @@ def _repeatable(method: str, path: str, query: Optional[list[tuple[str, Any]]], 
     if last in ("ack", "nack", "extend"):
         return True
     if last == "batch":
-        return all(message.idempotency_key for message in body.messages)
-    keys = ("Idempotency-Key" in headers, getattr(body, "idempotency_key", None), dict(query or ()).get("idempotency_key"))
-    return any(keys)
+        return all(repeats(message) for message in body.messages)
+    return any(("Idempotency-Key" in headers, repeats(body), dict(query or ()).get("idempotency_key")))
 
 
 def _word(value: Any) -> str:

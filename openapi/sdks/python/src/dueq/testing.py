@@ -32,7 +32,7 @@ from pydantic import ValidationError
 
 from dueq import _json
 from dueq._async.client import AsyncClient
-from dueq._options import Duration, milliseconds
+from dueq._options import POLICIES, Duration, milliseconds
 from dueq._sync.client import Client
 from dueq.generated import models
 
@@ -67,7 +67,9 @@ class TestServer:
         self._made = 0
         self._topics: set[str] = set()
         self._messages: list[_Message] = []  # but those that are done, in the order of publishing
-        self._answered: dict[tuple[str, str], tuple[int, Any, dict[str, Any]]] = {}  # when, what, and the answer
+        self._answered: dict[tuple[str, str, str], tuple[int, Any, dict[str, Any]]] = {}  # until when, what, and the answer
+        # The end of the latest interval, its beginning, and its message.
+        self._throttled: dict[tuple[str, str], tuple[int, int, Optional[_Message]]] = {}
         self._closed = False
         self._listener = _Listener(self)
         self.url = f"http://127.0.0.1:{self._listener.server_address[1]}"
@@ -160,14 +162,29 @@ class TestServer:
 
     def _take(self, topic: str, given: dict[str, Any], idempotency_key: Optional[str] = None) -> dict[str, Any]:
         now = self._now()
-        once = (topic, given.pop("idempotency_key", None) or idempotency_key or "")
-        at, before, answer = self._answered.get(once, (-inf, None, {}))
-        if now - at < IDEMPOTENCY_WINDOW_MS:
-            if before != given:
+        idempotency_key = given.pop("idempotency_key", None) or idempotency_key
+        _check_policy({**given, **({"idempotency_key": idempotency_key} if idempotency_key else {})})
+        debounce, throttle, once = (given.pop(name, None) for name in POLICIES)
+        if debounce:
+            given.update(key=debounce["key"], on_duplicate="replace", key_until="granted", delay_ms=debounce["delay_ms"])
+        name, window_ms, asked = (topic, "", idempotency_key or ""), IDEMPOTENCY_WINDOW_MS, given
+        if once:
+            name, window_ms, asked = (topic, "once", once["key"]), once["for_ms"], {}
+        until, before, answer = self._answered.get(name, (0, None, {}))
+        if now < until:
+            if before != asked:
                 raise _Refusal("idempotency_key_reused")
             return {**answer, "duplicate": True}
-        m = self._live(topic, given.get("key"))
-        choice, duplicate = given.get("on_duplicate", "return"), m is not None
+        m, due = self._live(topic, given.get("key")), _due(given, now) or now
+        if debounce and debounce.get("max_wait_ms") is not None:
+            due = min(due, (m.published if m else now) + debounce["max_wait_ms"])
+        if throttle:
+            until, due, m = self._throttled.get((topic, throttle["key"]), (now, now, None))
+            if due <= now:
+                due, m = max(until, now), None
+            elif m not in self._messages or m.state not in ("delayed", "ready"):
+                m = None
+        choice, duplicate = "replace" if throttle else given.get("on_duplicate", "return"), m is not None
         if m is None:
             m = _Message(self._id(), topic, given.get("key"), given.get("key_until", "done"), now)
             self._messages.append(m)
@@ -179,13 +196,15 @@ class TestServer:
         if not duplicate or choice == "replace":
             m.content = {name: given[name] for name in CONTENT if name in given}
             m.budget = given.get("max_attempts", ATTEMPTS)
-            m.fall_due(_due(given, now) or now, now)
+            m.fall_due(due, now)
             self._changed.notify_all()
         answer = {"id": m.id, "topic": topic, "state": m.state, "published_at": _instant(m.published), "duplicate": duplicate}
         if m.state != "leased":
             answer["due_at"] = _instant(m.due)
-        if once[1]:
-            self._answered[once] = (now, given, answer)
+        if name[2]:
+            self._answered[name] = (now + window_ms, asked, answer)
+        if throttle:
+            self._throttled[topic, throttle["key"]] = (due + throttle["every_ms"], due, m)
         return answer
 
     def _id(self) -> str:
@@ -466,6 +485,14 @@ def _publishable(topic: str, body: Any, within: str = "") -> dict[str, Any]:
     if fields:
         raise _Refusal("invalid_input", fields=fields)
     return given
+
+
+def _check_policy(given: dict[str, Any]) -> None:
+    policy = next((name for name in POLICIES if name in given), None)
+    others = ("key", "idempotency_key", *POLICIES, *(() if policy == "once" else ("delay_ms", "deliver_at")))
+    wrong = [name for name in others if policy and name in given and name != policy]
+    if wrong:
+        raise _Refusal("invalid_input", fields={name: f"not with {policy}" for name in wrong})
 
 
 def _due(given: dict[str, Any], now: int) -> Optional[int]:

@@ -8,7 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Optional, Union
 from uuid import UUID, uuid4
 
-from dueq._options import ABSENT, CallbackOptions, Duration, NewMessage, PublishOptions, due, fields, milliseconds, named
+from dueq._options import ABSENT, CallbackOptions, Duration, NewMessage, PublishOptions, due, fields, milliseconds, named, repeats
 from dueq._retry import GONE, PASSING, Backoff
 from dueq.errors import ConnectError, ProblemError, TimeoutError
 
@@ -77,6 +77,8 @@ class AsyncClient:
 
         payload: anything that JSON has, or bytes.
         delay: how long until it is due (timedelta or seconds); or at: when, a datetime with a time zone.
+        debounce={"key", "delay", "max_wait"}: publish when it has been quiet for a while.
+        throttle={"key", "every"}: publish at most once per interval. once={"key", "for"}: publish once within a time.
         key: its own name in its topic, for `client.key`; key_until: "done" or "granted".
         on_duplicate: what to do if the key is taken: "return" that message, "reject" (duplicate_key), "replace" it.
         group: messages of a group are leased in the order in which they were published.
@@ -102,7 +104,8 @@ class AsyncClient:
         requests = [PublishRequest(**fields(message, NewMessage)) for message in messages]
         retries = self._calls.retries
         for request in requests if retries else ():
-            request.idempotency_key = request.idempotency_key or str(uuid4())
+            if not repeats(request):
+                request.idempotency_key = str(uuid4())
         results: dict[int, PublishResult] = {}
         left = list(range(len(requests)))
         end = monotonic() + self._calls.deadline_s
@@ -118,7 +121,7 @@ class AsyncClient:
                     raise
                 break  # what is known of the others is worth more
             results.update(zip(left, answer.results))
-            left = [n for n in left if results[n].status in PASSING and requests[n].idempotency_key]
+            left = [n for n in left if results[n].status in PASSING and repeats(requests[n])]
             pause = backoff.next_s()
             if not retries or monotonic() + pause >= end:
                 break

@@ -32,6 +32,7 @@ import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -84,7 +85,7 @@ public final class Client implements AutoCloseable {
   private final CallbacksApi callbacks;
   private final SchedulesApi schedules;
   private final ServiceApi service;
-  /** For messages that have idempotency keys in their bodies. */
+  /** For messages that say what becomes of a repeat. */
   private final MessagesApi publishing;
 
   private final CallbacksApi calling;
@@ -187,7 +188,7 @@ public final class Client implements AutoCloseable {
 
   /** The request may be the user's, so a random key goes into the header. */
   private PublishedMessage published(String topic, PublishRequest request) {
-    PublishedMessage message = publishing.publishMessage(topic, request, madeUpKey(request.getIdempotencyKey()));
+    PublishedMessage message = publishing.publishMessage(topic, request, repeats(request) ? null : madeUpKey());
     return published(message, "POST /topics/" + ApiClient.urlEncode(topic) + "/messages");
   }
 
@@ -205,8 +206,8 @@ public final class Client implements AutoCloseable {
     List<PublishRequest> requests = messages.stream().map(this::request).toList();
     if (!retryFor.isZero()) {
       requests.stream()
-          .filter(request -> request.getIdempotencyKey() == null)
-          .forEach(request -> request.setIdempotencyKey(madeUpKey(null)));
+          .filter(request -> !repeats(request))
+          .forEach(request -> request.setIdempotencyKey(madeUpKey()));
     }
     List<PublishResult> results = publishBatch(publishing, topic, requests);
     boolean settled = retryFor.isZero() || unsettled(requests, results).isEmpty();
@@ -257,7 +258,7 @@ public final class Client implements AutoCloseable {
   private static List<Integer> unsettled(List<PublishRequest> requests, List<PublishResult> results) {
     return IntStream.range(0, results.size())
         .filter(i -> List.of("redis_unavailable", "outcome_unknown").contains(results.get(i).getStatus()))
-        .filter(i -> requests.get(i).getIdempotencyKey() != null)
+        .filter(i -> repeats(requests.get(i)))
         .boxed()
         .toList();
   }
@@ -295,7 +296,9 @@ public final class Client implements AutoCloseable {
   }
 
   private PublishedMessage called(ScheduleCallbackRequest request) {
-    return published(calling.scheduleCallback(request, madeUpKey(request.getIdempotencyKey())), "POST /callbacks");
+    boolean repeats =
+        repeats(request.getIdempotencyKey(), request.getDebounce(), request.getThrottle(), request.getOnce());
+    return published(calling.scheduleCallback(request, repeats ? null : madeUpKey()), "POST /callbacks");
   }
 
   /** What something else answers may be JSON without being a message. */
@@ -454,8 +457,17 @@ public final class Client implements AutoCloseable {
     }
   }
 
-  private String madeUpKey(String own) {
-    return own != null || retryFor.isZero() ? null : UUID.randomUUID().toString();
+  private static boolean repeats(PublishRequest request) {
+    return repeats(request.getIdempotencyKey(), request.getDebounce(), request.getThrottle(), request.getOnce());
+  }
+
+  /** Whether a publish says what becomes of a repeat. */
+  private static boolean repeats(Object... said) {
+    return Arrays.stream(said).anyMatch(Objects::nonNull);
+  }
+
+  private String madeUpKey() {
+    return retryFor.isZero() ? null : UUID.randomUUID().toString();
   }
 
   private ApiClient api(Transport.Repeats repeats, Duration timeout) {

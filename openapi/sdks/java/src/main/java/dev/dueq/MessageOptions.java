@@ -1,8 +1,11 @@
 package dev.dueq;
 
 import dev.dueq.model.BackoffRequest;
+import dev.dueq.model.DebounceRequest;
 import dev.dueq.model.KeyUntil;
 import dev.dueq.model.OnDuplicate;
+import dev.dueq.model.OnceRequest;
+import dev.dueq.model.ThrottleRequest;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.OffsetDateTime;
@@ -26,6 +29,9 @@ public abstract sealed class MessageOptions<O extends MessageOptions<O>> permits
   String contentType;
   Long delayMs;
   OffsetDateTime deliverAt;
+  DebounceRequest debounce;
+  ThrottleRequest throttle;
+  OnceRequest once;
   String key;
   OnDuplicate onDuplicate;
   KeyUntil keyUntil;
@@ -50,6 +56,40 @@ public abstract sealed class MessageOptions<O extends MessageOptions<O>> permits
   /** Due at this instant; one in the past means now. Not with {@link #delay}. */
   public O at(Instant due) {
     deliverAt = Objects.requireNonNull(due, "due").atOffset(ZoneOffset.UTC);
+    return self();
+  }
+
+  /**
+   * One message in place of many: each publish of the key makes it due so long from now, with the new content, until it is leased.
+   * Not with {@link #delay}, {@link #at}, {@link #key}, {@link #onDuplicate}, {@link #keyUntil} or {@link #idempotencyKey}.
+   */
+  public O debounce(String key, Duration delay) {
+    debounce = new DebounceRequest().key(key).delayMs(milliseconds("delay", delay));
+    return self();
+  }
+
+  /** The same, but due no later than {@code maxWait} after the first publish. */
+  public O debounce(String key, Duration delay, Duration maxWait) {
+    debounce(key, delay);
+    debounce.setMaxWaitMs(milliseconds("maxWait", maxWait));
+    return self();
+  }
+
+  /**
+   * At most one message per interval: the first at once, the latest content of the others at the end of the interval, where the next
+   * one begins. Not with what {@link #debounce(String, Duration)} excludes.
+   */
+  public O throttle(String key, Duration every) {
+    throttle = new ThrottleRequest().key(key).everyMs(milliseconds("every", every));
+    return self();
+  }
+
+  /**
+   * One message: for so long, whatever else is published with the key gets the first answer. Not with {@link #key}, {@link
+   * #onDuplicate}, {@link #keyUntil} or {@link #idempotencyKey}.
+   */
+  public O once(String key, Duration lasting) {
+    once = new OnceRequest().key(key).forMs(milliseconds("lasting", lasting));
     return self();
   }
 

@@ -46,6 +46,9 @@ public final class Publish extends MessageOptions<Publish> {
     set(contentType, request::setContentType);
     set(delayMs, request::setDelayMs);
     set(deliverAt, request::setDeliverAt);
+    set(debounce, request::setDebounce);
+    set(throttle, request::setThrottle);
+    set(once, request::setOnce);
     set(key, request::setKey);
     set(onDuplicate, request::setOnDuplicate);
     set(keyUntil, request::setKeyUntil);

@@ -37,7 +37,7 @@ final class Transport extends HttpClient {
     NONE,
     /** Those that are safe by themselves, or carry the header Idempotency-Key. */
     SAFE,
-    /** All: whoever sends them has put idempotency keys into them. */
+    /** All: their senders have made them safe to repeat. */
     ALL
   }
 

@@ -21,6 +21,7 @@ import java.util.TreeSet;
 import java.util.UUID;
 import java.util.function.BooleanSupplier;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
 
 /** The messages of a {@link TestServer}, and its clock. Its methods take and return the JSON of dueq's routes. */
 final class Queue {
@@ -43,6 +44,9 @@ final class Queue {
 
   /** The answer to an idempotency key. */
   private record Remembered(ObjectNode request, ObjectNode answer, Instant until) {}
+
+  /** The latest interval of a throttle; its message is due at its beginning. */
+  private record Interval(Instant begin, Instant end, Entry entry) {}
 
   private static final class Entry {
     /** What does not change by itself: id, topic, key, payload and so on. */
@@ -79,6 +83,7 @@ final class Queue {
   private final List<Entry> entries = new ArrayList<>(); // in the order of publishing, without those that are acknowledged
   private final Set<String> topics = new TreeSet<>();
   private final Map<List<String>, Remembered> remembered = new HashMap<>();
+  private final Map<List<String>, Interval> throttled = new HashMap<>();
   private Duration ahead = Duration.ZERO;
   private boolean closed;
 
@@ -148,6 +153,15 @@ final class Queue {
     if (message.has("delay_ms") && message.has("deliver_at")) {
       throw invalid(path + "deliver_at");
     }
+    List<String> policies = Stream.of("debounce", "throttle", "once").filter(message::has).toList();
+    Stream<String> others = Stream.of("debounce", "throttle", "once", "key", "idempotency_key", "delay_ms", "deliver_at");
+    others
+        .filter(field -> !policies.isEmpty() && message.has(field) && !field.equals(policies.get(0)))
+        .filter(field -> !policies.get(0).equals("once") || !Set.of("delay_ms", "deliver_at").contains(field))
+        .findFirst()
+        .ifPresent(field -> {
+          throw invalid(path + field);
+        });
     requireWithin(message, path, "priority", 0, 255);
     requireWithin(message, path, "max_attempts", 1, 1000);
     requireWithin(message, path, "delay_ms", 0, TEN_YEARS_MS);
@@ -174,16 +188,42 @@ final class Queue {
     ObjectNode request = message.deepCopy();
     JsonNode own = request.remove("idempotency_key");
     List<String> name = List.of(topic, idempotencyKey != null ? idempotencyKey : own != null ? own.asText() : "");
+    Duration window = IDEMPOTENCY_WINDOW;
+    JsonNode once = request.get("once");
+    if (once != null) {
+      name = List.of(topic, once.path("key").asText(), "once");
+      window = Duration.ofMillis(once.path("for_ms").asLong());
+    }
+    JsonNode debounce = request.remove("debounce");
+    if (debounce != null) {
+      request.put("on_duplicate", "replace").put("key_until", "granted");
+      request.set("key", debounce.get("key"));
+      request.set("delay_ms", debounce.get("delay_ms"));
+    }
     Remembered before = remembered.get(name);
     if (before != null && before.until.isAfter(now)) {
-      if (!before.request.equals(request)) {
+      if (once == null && !before.request.equals(request)) {
         throw new Refusal(422, "idempotency_key_reused", null);
       }
       return before.answer.deepCopy().put("duplicate", true);
     }
     Entry entry = live(topic, request.path("key").asText(null));
-    boolean duplicate = entry != null;
+    Instant due = due(request).orElse(now);
+    if (debounce != null && debounce.has("max_wait_ms")) {
+      Instant first = entry == null ? now : Instant.parse(entry.content.get("published_at").asText());
+      Instant latest = first.plusMillis(debounce.get("max_wait_ms").asLong());
+      due = latest.isBefore(due) ? latest : due;
+    }
     String onDuplicate = request.path("on_duplicate").asText("return");
+    JsonNode throttle = request.remove("throttle");
+    if (throttle != null) {
+      onDuplicate = "replace";
+      Interval last = throttled.getOrDefault(List.of(topic, throttle.path("key").asText()), new Interval(now, now, null));
+      boolean isAhead = last.begin.isAfter(now);
+      due = isAhead ? last.begin : last.end.isAfter(now) ? last.end : now;
+      entry = isAhead && entries.contains(last.entry) && (last.entry.is("delayed") || last.entry.is("ready")) ? last.entry : null;
+    }
+    boolean duplicate = entry != null;
     if (duplicate && onDuplicate.equals("reject")) {
       throw new Refusal(409, "duplicate_key", null);
     }
@@ -195,14 +235,18 @@ final class Queue {
     }
     if (!duplicate || onDuplicate.equals("replace")) {
       requireNotLeased(entry);
-      fill(entry, request, due(request).orElse(now));
+      fill(entry, request, due);
     }
     ObjectNode answer = NODES.objectNode().put("duplicate", duplicate);
     shown(entry).properties().stream()
         .filter(field -> List.of("id", "topic", "state", "due_at", "published_at").contains(field.getKey()))
         .forEach(field -> answer.set(field.getKey(), field.getValue()));
     if (!name.get(1).isEmpty()) {
-      remembered.put(name, new Remembered(request, answer.deepCopy(), now.plus(IDEMPOTENCY_WINDOW)));
+      remembered.put(name, new Remembered(request, answer.deepCopy(), now.plus(window)));
+    }
+    if (throttle != null) {
+      Instant end = due.plusMillis(throttle.path("every_ms").asLong());
+      throttled.put(List.of(topic, throttle.path("key").asText()), new Interval(due, end, entry));
     }
     return answer;
   }
