@@ -122,6 +122,7 @@ fn due_in(ms: i64) -> Publish {
         priority: 0,
         ttl: None,
         key: None,
+        policy: None,
         idem: None,
         group: None,
         header: false,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::config::Backoff;
+use super::steps::Policy;
 use super::world::{Message, Place, Told, Topic, World};
 
 /// When a message is due, as its publish or change says.
@@ -31,6 +32,7 @@ pub struct Sent {
     pub ttl: Option<i64>,
     /// The key, `on_duplicate`, and whether it is held until granted.
     pub key: Option<(String, &'static str, bool)>,
+    pub policy: Option<Policy>,
     pub idem: Option<String>,
     pub group: Option<String>,
     pub max_attempts: Option<i64>,
@@ -62,17 +64,43 @@ impl World {
     pub fn publish(&mut self, at: usize, sent: &Sent, given: &Given) -> Answered {
         self.topics[at].get_or_insert_with(Topic::default);
         let now = self.now;
-        let due = sent.when.due(now);
-        if let Some(told) = sent.idem.as_ref().and_then(|idem| self.topic(at).told.get(idem)) {
-            if told.body != sent.body {
+        let mut due = sent.when.due(now);
+        let window = self.topic(at).config.window;
+        // What the request is remembered by, what a repeat must say, and for how long.
+        let named = match &sent.policy {
+            Some(Policy::Once(key, lasting)) => Some((format!("once {key}"), "", *lasting)),
+            _ => sent.idem.clone().map(|idem| (idem, &*sent.body, window)),
+        };
+        if let Some((name, body, _)) = &named
+            && let Some(told) = self.topic(at).told.get(name)
+        {
+            if told.body != *body {
                 return Answered::Refused("idempotency_key_reused");
             }
             let (message, due) = (told.message, told.due);
             let state = self.messages[message].state(now).unwrap_or("gone");
             return Answered::Ok { message, duplicate: true, state, due };
         }
-        let holder = sent.key.as_ref().and_then(|(key, ..)| self.holder(at, key));
+        let mut holder = sent.key.as_ref().and_then(|(key, ..)| self.holder(at, key));
+        if let Some(Policy::Debounce(_, _, Some(most))) = sent.policy {
+            due = due.min(now + most);
+            if let Some(holder) = holder {
+                due = due.min(self.messages[holder].published_at + most);
+            }
+        }
+        if let Some(Policy::Throttle(key, _)) = sent.policy {
+            (holder, due) = match self.topic(at).throttled.get(&key).copied() {
+                Some((begin, _, waiting)) if begin > now => (Some(waiting), begin),
+                Some((_, end, _)) => (None, due.max(end)),
+                None => (None, due),
+            };
+            holder = holder.filter(|waiting| self.messages[*waiting].due().is_some());
+        }
         let (message, duplicate) = match (holder, &sent.key) {
+            (Some(holder), None) => {
+                self.replace(holder, sent, due);
+                (holder, true)
+            }
             (Some(holder), Some((_, on_duplicate, _))) => {
                 let leased = self.messages[holder].leased();
                 match *on_duplicate {
@@ -95,11 +123,13 @@ impl World {
         };
         let m = &self.messages[message];
         let (state, due) = (m.state(now).unwrap_or_default(), m.due());
-        if let Some(idem) = &sent.idem {
-            let topic = self.topic(at);
-            let until = now + topic.config.window;
-            let told = Told { until, body: sent.body.clone(), message, due };
-            topic.told.insert(idem.clone(), told);
+        if let Some(Policy::Throttle(key, every)) = sent.policy {
+            let begin = due.unwrap_or(now);
+            self.topic(at).throttled.insert(key, (begin, begin + every, message));
+        }
+        if let Some((name, body, window)) = named {
+            let told = Told { until: now + window, body: body.to_owned(), message, due };
+            self.topic(at).told.insert(name, told);
         }
         Answered::Ok { message, duplicate, state, due }
     }
@@ -136,6 +166,8 @@ impl World {
     }
 
     fn replace(&mut self, holder: usize, sent: &Sent, due: i64) {
+        let now = self.now;
+        let lives = self.topic_of(holder).config.ttl.is_some();
         let m = &mut self.messages[holder];
         m.payload.clone_from(&sent.payload);
         m.headers.clone_from(&sent.headers);
@@ -144,7 +176,8 @@ impl World {
             (sent.bytes, sent.priority, sent.ttl, sent.max_attempts);
         m.until_granted = sent.key.as_ref().is_some_and(|(_, _, until_granted)| *until_granted);
         m.place = Place::Waiting { due };
-        m.began = sent.ttl.map(|_| due);
+        // A debounced message may have been due before.
+        m.began = (sent.ttl.is_some() || (lives && due < now)).then_some(due.max(now));
         m.note("updated", 0);
         self.topic_of(holder).add("replaced");
         self.changed(holder, true);

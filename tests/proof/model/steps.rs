@@ -86,6 +86,8 @@ pub struct Publish {
     pub priority: i64,
     pub ttl: Option<i64>,
     pub key: Option<Key>,
+    /// In place of a key, an idempotency key, a group and a due time.
+    pub policy: Option<Policy>,
     /// An idempotency key, and whether what was last published with it is to be repeated.
     pub idem: Option<(u8, bool)>,
     pub group: Option<u8>,
@@ -104,6 +106,14 @@ pub struct Key {
     pub name: u8,
     pub on_duplicate: u8,
     pub until_granted: bool,
+}
+
+/// A named policy for duplicates, with the number of its key.
+#[derive(Clone, Debug)]
+pub enum Policy {
+    Debounce(u8, i64, Option<i64>),
+    Throttle(u8, i64),
+    Once(u8, i64),
 }
 
 #[derive(Clone, Debug)]

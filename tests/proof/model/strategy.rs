@@ -50,8 +50,18 @@ fn key() -> impl Strategy<Value = Key> {
         .prop_map(|(name, on_duplicate, until_granted)| Key { name, on_duplicate, until_granted })
 }
 
+fn policy() -> impl Strategy<Value = Policy> {
+    prop_oneof![
+        (0..4u8, time(), option::of(time()))
+            .prop_map(|(name, delay, most)| Policy::Debounce(name, delay, most)),
+        (0..4u8, time()).prop_map(|(name, every)| Policy::Throttle(name, every)),
+        (0..4u8, time()).prop_map(|(name, lasting)| Policy::Once(name, lasting)),
+    ]
+}
+
 fn publish() -> impl Strategy<Value = Publish> {
     let options = (
+        option::weighted(0.15, policy()),
         option::weighted(0.2, time()),
         option::weighted(0.4, key()),
         option::weighted(0.15, (0..3u8, prop::bool::weighted(0.7))),
@@ -65,13 +75,17 @@ fn publish() -> impl Strategy<Value = Publish> {
         |(
             due,
             priority,
-            (ttl, key, idem, max_attempts, backoff, headers, group),
+            (policy, ttl, key, idem, max_attempts, backoff, headers, group),
             header,
             raw,
             content,
         )| {
+            let free = policy.is_none();
+            let (key, idem, group) =
+                (key.filter(|_| free), idem.filter(|_| free), group.filter(|_| free));
+            let due = if free { due } else { Due::Now };
             // By the raw route goes what a query can say.
-            let raw = raw && idem.is_none();
+            let raw = raw && idem.is_none() && free;
             let backoff = backoff.filter(|_| !raw);
             let headers = if raw { 0 } else { headers };
             Publish {
@@ -79,6 +93,7 @@ fn publish() -> impl Strategy<Value = Publish> {
                 priority,
                 ttl,
                 key,
+                policy,
                 idem,
                 group,
                 header,

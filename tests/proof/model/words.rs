@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::change::Patch;
 use super::config::{Backoff, map};
 use super::publish::{Sent, When};
-use super::steps::{Change, Content, Due, Field, Publish};
+use super::steps::{Change, Content, Due, Field, Policy, Publish};
 
 /// The keys that steps name by number; they need every care in a path.
 pub const KEYS: [&str; 4] = ["a", "a\0b", "c/d\u{1}\n\r\u{7f}", "é 1"];
@@ -140,6 +140,26 @@ pub fn publish(step: &Publish, now: i64, n: usize) -> Sent {
         }
         (name.to_owned(), on_duplicate, key.until_granted)
     });
+    let policy = step.policy.as_ref();
+    if let Some(policy) = policy {
+        let (name, key, times) = match policy {
+            Policy::Debounce(key, delay, most) => {
+                ("debounce", key, json!({"delay_ms": delay, "max_wait_ms": most}))
+            }
+            Policy::Throttle(key, every) => ("throttle", key, json!({"every_ms": every})),
+            Policy::Once(key, lasting) => ("once", key, json!({"for_ms": lasting})),
+        };
+        let mut value = times;
+        value["key"] = json!(KEYS[usize::from(*key)]);
+        fields.put(name, &value);
+    }
+    // A debounced message is one that is replaced, and that holds its key until granted.
+    let (key, when) = match policy {
+        Some(Policy::Debounce(name, delay, _)) => {
+            (Some((KEYS[usize::from(*name)].to_owned(), "replace", true)), When::Delay(*delay))
+        }
+        _ => (key, when),
+    };
     let group = step.group.map(|n| GROUPS[usize::from(n) % GROUPS.len()].to_owned());
     fields.put_some("group", group.clone());
     Sent {
@@ -149,6 +169,7 @@ pub fn publish(step: &Publish, now: i64, n: usize) -> Sent {
         priority: step.priority,
         ttl: step.ttl,
         key,
+        policy: step.policy.clone(),
         idem: step.idem.map(|(n, _)| IDEMPOTENCY_KEYS[usize::from(n) % 3].to_owned()),
         max_attempts: step.max_attempts,
         backoff: step.backoff.clone(),

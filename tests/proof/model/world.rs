@@ -130,6 +130,8 @@ pub struct Topic {
     pub paused: bool,
     pub totals: BTreeMap<&'static str, i64>,
     pub told: BTreeMap<String, Told>,
+    /// Of what is throttled the latest interval: its begin, its end, and the message due at its begin.
+    pub throttled: BTreeMap<u8, (i64, i64, usize)>,
 }
 
 impl Topic {
@@ -295,6 +297,8 @@ impl World {
         );
         let told = self.topics.iter().flatten().flat_map(|topic| topic.told.values());
         found.extend(told.map(|told| told.until));
+        let throttled = self.topics.iter().flatten().flat_map(|topic| topic.throttled.values());
+        found.extend(throttled.flat_map(|(begin, end, _)| [*begin, *end]));
         found.retain(|at| *at > self.now);
         found.sort_unstable();
         found.dedup();
