@@ -194,21 +194,21 @@ macro_rules! topic_settings {
         /// The largest payload accepted, bytes.
         max_payload_bytes: i64 = DEFAULT_PAYLOAD_BYTES as i64;
             /// The largest payload accepted, bytes. Default: 262144.
-            put Bounded<1, MAX_PAYLOAD_BYTES>, reserved;
+            put Bounded<1, MAX_PAYLOAD_BYTES>;
         /// Into how many partitions the topic is split.
         #[serde(skip_serializing_if = "is_one")]
         partitions: i64 = 1;
             /// Into how many partitions the topic is split: 1, 2, 4 … 256. It can grow while no names are in use (409
             /// `names_in_use`), but never shrink; absent, it stays. Order holds within a partition; `key`, or else `idempotency_key`, chooses it. Default: 1.
-            put Bounded<1, { MAX_PARTITIONS as u64 }>, reserved;
+            put Bounded<1, { MAX_PARTITIONS as u64 }>;
         /// Bound on delayed, ready and leased messages together. Absent: none.
         max_messages: Option<i64> = None;
             /// Bound on delayed, ready and leased messages together. Default: none.
-            put Bounded<1, MAX_TOPIC_MESSAGES>, reserved;
+            put Bounded<1, MAX_TOPIC_MESSAGES>;
         /// What to do at that bound.
         on_full: OnFull = OnFull::Reject;
             /// What to do at that bound. Default: `reject`.
-            put OnFull, reserved;
+            put OnFull;
         /// How many messages may be leased at once. Absent: any number.
         #[serde(skip_serializing_if = "is_default")]
         max_leased: Option<i64> = None;
@@ -224,7 +224,7 @@ macro_rules! topic_settings {
         /// How long an idempotency key is remembered, ms.
         idempotency_window_ms: Millis = 600_000;
             /// How long an idempotency key is remembered, ms. Default: 600000.
-            put Bounded<0, MAX_IDEMPOTENCY_WINDOW_MS>, reserved;
+            put Bounded<0, MAX_IDEMPOTENCY_WINDOW_MS>;
         /// How long acknowledged and dead messages are kept.
         retention: Retention = Retention::default();
             /// How long acknowledged and dead messages are kept.
@@ -233,7 +233,7 @@ macro_rules! topic_settings {
         #[serde(skip_serializing_if = "is_default")]
         durability: Durability = Durability::Memory;
             /// When an answer about the topic is given. Default: `memory`.
-            put Durability, reserved;
+            put Durability;
         /// How dueq sends the messages itself. Absent: consumers lease them.
         #[serde(skip_serializing_if = "is_default")]
         push: Option<Push> = None;
@@ -254,17 +254,17 @@ macro_rules! topic_settings {
         #[serde(skip_serializing_if = "is_one")]
         group_concurrency: i64 = 1;
             /// How many messages of a group may be leased at a time. Default: 1.
-            put Bounded<1, MAX_GROUP_CONCURRENCY>, reserved;
+            put Bounded<1, MAX_GROUP_CONCURRENCY>;
         /// How many messages of a group may be granted per second. Absent: any number.
         #[serde(skip_serializing_if = "is_default")]
         group_rate_per_s: Option<f64> = None;
             /// How many messages of a group may be granted per second, retries aside: 0.01 to 100000. Default: any number.
-            put Decimal<1, 10_000_000>, reserved;
+            put Decimal<1, 10_000_000>;
         /// How many of them may be granted at once.
         #[serde(skip_serializing_if = "is_one")]
         group_burst: i64 = 1;
             /// How many of them may be granted at once. Default: 1. Only has an effect together with `group_rate_per_s`.
-            put Bounded<1, MAX_GROUP_CONCURRENCY>, reserved;
+            put Bounded<1, MAX_GROUP_CONCURRENCY>;
     } };
 }
 

@@ -158,14 +158,6 @@ async fn a_pushed_topic_has_limits_of_its_own() {
         client.update_topic("_callbacks", limited).await.problem(403, "topic_reserved");
         client.delete_topic(&topic, "").await.expect(204);
     }
-    for settings in [
-        json!({"group_concurrency": 2}),
-        json!({"group_rate_per_s": 2}),
-        json!({"group_burst": 2}),
-        json!({"durability": "replicated"}),
-    ] {
-        client.update_topic("_callbacks", settings).await.problem(403, "topic_reserved");
-    }
 }
 
 #[tokio::test]

@@ -68,8 +68,8 @@ async fn the_name_of_a_schedule_is_that_of_a_topic_but_none_is_reserved() {
 async fn a_payload_that_could_never_be_published_is_413() {
     let client = client().await;
     let callback = json!({"url": "http://nowhere.invalid/"});
-    for (to, target, bytes) in [("topic", json!("t"), 1_048_577), ("callback", callback, 262_145)] {
-        let payload = "x".repeat(bytes - 2);
+    for (to, target) in [("topic", json!("t")), ("callback", callback)] {
+        let payload = "x".repeat(1_048_577 - 2);
         let schedule = json!({"every_ms": 600_000, to: target, "message": {"payload": payload}});
         let name = topic("too-large");
         client.put_schedule(&name, &schedule).await.problem(413, "payload_too_large");

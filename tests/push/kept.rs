@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::facts::{alone, becomes, called, fixed, gone, pushed_with, ready, scheduled};
+use crate::facts::{alone, becomes, called, fixed, gone, pushed_with, ready, schedule, scheduled};
 use crate::harness::*;
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -99,6 +99,41 @@ async fn the_topic_of_callbacks_takes_changes() {
     );
 }
 
+/// As any pushed topic does.
+#[tokio::test]
+async fn the_topic_of_callbacks_has_limits_groups_and_partitions() {
+    let (_redis, dueq) = alone(&[]).await;
+    let (client, receiver) = (dueq.client(), Receiver::start().await);
+    let settings = json!({
+        "max_payload_bytes": 300_000, "max_messages": 64, "on_full": "reject", "idempotency_window_ms": 1_000,
+        "partitions": 2, "group_concurrency": 1, "group_rate_per_s": 1000, "group_burst": 5,
+    });
+    for _ in 0..2 {
+        let seen = client.update_topic("_callbacks", settings.clone()).await.expect(200).json();
+        for (name, value) in settings.as_object().unwrap() {
+            let shown = &seen["config"][name];
+            assert!(shown == value || shown.as_f64() == value.as_f64(), "{name}: {seen}");
+        }
+    }
+    let replicated = json!({"durability": "replicated"});
+    client.update_topic("_callbacks", replicated).await.problem(422, "durability_unavailable");
+    let url = receiver.url("/");
+    let large = json!({"payload": "x".repeat(290_000), "key": "large"});
+    let id = scheduled(&client, &url, large).await;
+    becomes(&client, &id, "acked", 1).await;
+    // One of a group at a time.
+    receiver.answer_next("/slow", [Reply::status(200).after(std::time::Duration::from_secs(1))]);
+    let of_group = json!({"payload": 1, "group": "customer-7"});
+    let first = scheduled(&client, &receiver.url("/slow"), of_group.clone()).await;
+    let second = schedule(&client, &url, of_group).await.expect(201);
+    assert_eq!(second.text("state"), "blocked");
+    becomes(&client, &first, "acked", 1).await;
+    becomes(&client, &second.text("id"), "acked", 1).await;
+    client.update_topic("_callbacks", json!({"partitions": 1})).await.refused(422);
+    let reset = client.update_topic("_callbacks", json!({"max_messages": null})).await.expect(200);
+    assert!(reset.json()["config"].get("max_messages").is_none());
+}
+
 #[tokio::test]
 async fn what_cannot_be_changed_of_it_is_reserved() {
     let (client, receiver) = ready().await;
@@ -109,10 +144,8 @@ async fn what_cannot_be_changed_of_it_is_reserved() {
         ("lease_ms", json!(5000)),
         ("ttl_ms", json!(5)),
         ("ttl_ms", json!(null)),
-        ("max_payload_bytes", json!(5)),
-        ("max_messages", json!(5)),
-        ("on_full", json!("reject")),
-        ("idempotency_window_ms", json!(5)),
+        ("max_leased", json!(5)),
+        ("rate_per_s", json!(5)),
     ] {
         let change = Value::from_iter([(name, value)]);
         client.update_topic("_callbacks", change).await.problem(403, "topic_reserved");

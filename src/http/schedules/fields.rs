@@ -2,9 +2,9 @@
 
 use crate::{callbacks::CallbackRequest, prelude::*};
 use dueq_model::{
-    Body, Callback, CatchUp, Content, Cron, CronTiming, DEFAULT_PAYLOAD_BYTES, MAX_CRON_CHARS,
-    MAX_DELAY_MS, MAX_PAYLOAD_BYTES, MAX_TIMEZONE_CHARS, MIN_EVERY_MS, Millis, Push, ScheduleName,
-    Timing, TopicName, Zones, is_credential,
+    Body, Callback, CatchUp, Content, Cron, CronTiming, MAX_CRON_CHARS, MAX_DELAY_MS,
+    MAX_PAYLOAD_BYTES, MAX_TIMEZONE_CHARS, MIN_EVERY_MS, Millis, Push, ScheduleName, Timing,
+    TopicName, Zones, is_credential,
 };
 use dueq_store::{Due, MessageOptions, NewMessage, Schedule, ScheduleSpec};
 use std::collections::BTreeMap;
@@ -189,11 +189,9 @@ pub(crate) fn with_kept_secrets(
 ///
 /// Errors: 413 `payload_too_large`, 422 `callback_address_refused`.
 pub(crate) fn check_spec(state: &AppState, spec: &ScheduleSpec) -> Result<(), Problem> {
-    // Other topics can be configured to take more, up to the ceiling.
-    let called = spec.topic.is_callbacks();
-    let limit = if called { DEFAULT_PAYLOAD_BYTES } else { MAX_PAYLOAD_BYTES };
-    if spec.message.body.content.payload().len() as u64 > limit {
-        return Err(Error::PayloadTooLarge(limit as i64).into());
+    // Topics can be configured to take as much.
+    if spec.message.body.content.payload().len() as u64 > MAX_PAYLOAD_BYTES {
+        return Err(Error::PayloadTooLarge(MAX_PAYLOAD_BYTES as i64).into());
     }
     let url = spec.message.body.callback.as_ref().map(|callback| &callback.url);
     let place = if spec.topic.is_callbacks() { "callback.url" } else { "message.callback.url" };

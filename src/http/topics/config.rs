@@ -175,8 +175,7 @@ pub async fn put_topic(
 /// Change a topic's configuration.
 ///
 /// Absent fields stay, null resets a field to its default, and nested objects are replaced as a whole. In dueq's own
-/// topic `_callbacks` you can change `max_attempts`, `backoff`, `retention`, `dead_topic`, and `push` without
-/// `url`.
+/// topic `_callbacks` you can change everything except `lease_ms`, `ttl_ms`, `max_leased`, `rate_per_s` and `push.url`.
 #[utoipa::path(
     patch, path = "/topics/{topic}", tag = "topics", params(TopicPath, IfMatch),
     request_body(content = UpdateTopicRequest, description = "The changes"),
