@@ -1,3 +1,4 @@
+-- @include entry
 -- @include group
 -- @include message
 -- @include remove
@@ -54,20 +55,42 @@ local function note(wrong, defect, detail)
   wrong[#wrong + 1], wrong[#wrong + 2] = defect, detail
 end
 
--- Whether this entry of a group is in `heads`, and whether it is in `queued`.
-local function line_of(k, entry)
-  return redis.call('ZSCORE', k.heads, entry) ~= false, redis.call('ZSCORE', k.queued, entry) ~= false
+-- The entries of a message in `queued`, by its entry in the order of publishing and when it is due if it is blocked: that of a fair
+-- topic, too, where there is one.
+local function entries_for(k, id, entry, priority, due)
+  local _, _, _, fair = group_rules(k)
+  return { entry, fair and due and fair_entry(id, priority, due, entry_member(entry)) or nil }
+end
+
+-- Whether a message of a group is in `heads`, and whether it is in `queued`.
+local function line_of(k, id, entry, priority, due)
+  local queued = false
+  for _, its in ipairs(entries_for(k, id, entry, priority, due)) do queued = queued or redis.call('ZSCORE', k.queued, its) ~= false end
+  return redis.call('ZSCORE', k.heads, entry) ~= false, queued
+end
+
+-- Whether nothing will let the next message of a group go.
+local function is_stuck(k, id)
+  -- A sweep is about to.
+  if redis.call('HEXISTS', k.meta, 'raised') == 1 then return false end
+  local most, _, _, fair = group_rules(k)
+  local heads = entries_of(k.heads, id)
+  if fair ~= '1' then return heads == 0 end
+  if most > 0 and heads >= most then return false end
+  return not redis.call('ZSCORE', k.offers, id) and not redis.call('ZSCORE', k.offers, table.concat({ id, 'p' }))
 end
 
 -- Returns whether an entry in `heads` or `queued` belongs to a live message of that group.
 local function sound_entry(k, entry)
-  local member = string.sub(entry, 29)
+  local member = entry_member(entry)
   local extra = redis.call('HGET', k.extra, member)
   if #member ~= 11 or not extra or not sound_extra(extra) then return false end
-  local _, _, _, _, rest = parse_extra(extra)
-  local _, known = entry_of(member, rest)
-  local at = stands_of(k, { member })[1][1]
-  return known == entry and at ~= nil and at <= 6
+  local _, _, _, priority, rest = parse_extra(extra)
+  local id, known = entry_of(member, rest)
+  local at, score = unpack(stands_of(k, { member })[1])
+  if not id or not at or at > 6 then return false end
+  local its = entries_for(k, id, known, priority, at == 6 and score)
+  return entry == its[1] or entry == its[2]
 end
 
 -- Returns the defects of a message that has a body: defect, detail, …. A defect that hides others is listed alone.
@@ -92,9 +115,10 @@ local function examine(k, member, stands, extra, expires, first_due, now)
   local lives = stands[1] <= 6
   local id, entry = entry_of(member, rest)
   if id or stands[1] == 6 then
-    local head, queued = line_of(k, entry or '')
+    local head, queued = false, false
+    if id then head, queued = line_of(k, id, entry, priority, stands[1] == 6 and stands[2]) end
     if head ~= (lives and stands[1] ~= 6) or queued ~= (stands[1] == 6) then note(wrong, 'wrong_line', group) end
-    if queued and entries_of(k.heads, id) == 0 then note(wrong, 'stuck_group', group) end
+    if queued and is_stuck(k, id) then note(wrong, 'stuck_group', group) end
   end
   if lives and key ~= '' and hold ~= 'f' and redis.call('HGET', k.keys, key) ~= member then note(wrong, 'lost_key', key) end
   local timed = lives and ttl ~= '' and over == ''
@@ -118,8 +142,8 @@ local function mend(k, member, now, drop)
   local extra = redis.call('HGET', k.extra, member)
   local stands = stands_of(k, { member })[1]
   if drop or #member ~= 11 or redis.call('HEXISTS', k.messages, member) == 0 then
-    move_to(k, member)
     forget_all(k, { member }, { sound_extra(extra) and extra })
+    move_to(k, member)
     return 'dropped'
   end
   local expires, first_due = redis.call('ZSCORE', k.expires, member), redis.call('ZSCORE', k.first_due, member)
@@ -152,9 +176,11 @@ local function mend(k, member, now, drop)
   local id, entry = entry_of(member, rest)
   if id then
     redis.call('ZREM', k.heads, entry)
-    redis.call('ZREM', k.queued, entry)
+    redis.call('ZREM', k.queued, unpack(entries_for(k, id, entry, priority, stands[1] == 6 and stands[2])))
     if lives then redis.call('ZADD', at == 6 and k.queued or k.heads, 0, entry) end
     let_go(k, { [id] = 1 })
+    -- What is a head by this is put in line, and all groups are looked at.
+    if is_fair(k) then redis.call('HSET', k.meta, 'raised', '') end
   end
   local holder = lives and key ~= '' and hold ~= 'f' and redis.call('HGET', k.keys, key)
   if holder and holder ~= member and holds_key(key, stands_of(k, { holder })[1], redis.call('HGET', k.extra, holder)) then

@@ -1,4 +1,6 @@
 -- @include budget
+-- @include entry
+-- @include fair
 -- @include group
 -- @include lease
 -- @include message
@@ -33,7 +35,8 @@ local function end_lease(k, member, zset, deadline, now, ttl)
     bury(k, member, rest, deadline)
     return 'dead'
   end
-  place(member, priority, deadline, now, k.delayed, k.delayed_prio, k.ready)
+  local _, _, _, _, _, group, order = parse_rest(rest)
+  wait_again(k, member, priority, deadline, now, group, order)
   return 'back'
 end
 
@@ -130,6 +133,8 @@ end
 local function settle(k, member, now, rules)
   local extra, number, score = redis.call('HGET', k.extra, member), unpack(stands_of(k, { member })[1])
   if not number then return false end
+  -- In a fair topic nothing is blocked.
+  if number == 6 and is_fair(k) then number = 5 end
   local state, at = state_in(number, score, now)
   if state == 'leased' then
     if at > now then return state, at, extra end
@@ -185,7 +190,7 @@ local function revive(k, member, due, now, up, extra, rules)
   if ttl ~= '' then redis.call('ZADD', k.expires, begins and string.format('%d', due + tonumber(ttl)) or NEVER, member) end
   local fresh = format_extra(attempts, 0, max_attempts, priority, format_rest('', ttl, policy, hold, key, group, order))
   redis.call('HSET', k.extra, member, fresh)
-  if not blocked then place(member, priority, due, now, k.delayed, k.delayed_prio, k.ready) end
+  if not blocked then wait_again(k, member, priority, due, now, group, order) end
   add_events(k, member, event('v', up, 0, ''))
   return fresh, due, blocked
 end

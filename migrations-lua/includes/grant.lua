@@ -1,5 +1,7 @@
 -- @include budget
+-- @include entry
 -- @include expire
+-- @include fair
 -- @include group
 -- @include message
 -- @include remove
@@ -24,13 +26,6 @@ local function clear_head(k, now, up, most, ttl, spent_by)
     if not has_room(k) or k.short then break end
   end
   return dropped, died, false
-end
-
--- Where the turns of a group end (µs) once a message that fell due at `due` is granted now, or false if its turn has not come.
--- A consumer that comes a little late delays none of the next ones.
-local function take_turn(ahead, now, due, interval, burst)
-  ahead = math.max(ahead, math.max(due, now - 50) * 1000)
-  return ahead - (burst - 1) * interval <= now * 1000 and ahead + interval
 end
 
 -- What `rates` calls the turns of a message's group, and the group's ID, if the message is in a group and takes a turn there:
@@ -130,6 +125,10 @@ local function take_by_size(k, now, most, wants, step, reply_bytes, special)
     end
   end
   granted[#granted + 1] = count
+  if k.front and #members > 0 then
+    take_line(k, members)
+    return found, bodies, granted, 0, full
+  end
   local popped = #members > 0 and redis.call('ZREM', k.ready, unpack(members)) or 0
   if #members > popped then redis.call('ZREM', k.delayed, unpack(members, popped + 1)) end
   return found, bodies, granted, popped, full

@@ -1,53 +1,26 @@
 -- @include budget
+-- @include entry
+-- @include fair
 -- @include message
 -- @include time
 -- @include waiting
 -- Groups. Of the messages of a group only the first few, its heads, are where leases look. The others are blocked, until a
--- head is done. A message becomes a head once, in the order of publishing, and never goes back.
+-- head is done. A message becomes a head once, in the order of publishing, and never goes back. All that is of strict topics; where
+-- a topic is fair, `fair` does it.
 --
 -- `heads` and `queued` hold an entry for each message of a group: the group's ID, a number that grows with every message,
 -- and the member. All scores are 0, so the messages of a group are together, in their order. A head is otherwise like any
 -- message; one that is queued is in `blocked`, by due time.
-
--- What the entries of a group begin with: 16 hex digits. Two groups of the same ID would only wait for each other.
-local function group_id(group)
-  return string.sub(redis.sha1hex(group), 1, 16)
-end
-
--- The group of a message and its entry, or false if it is in none.
-local function entry_of(member, rest)
-  local _, _, _, _, _, group, order = parse_rest(rest)
-  if group == '' then return false end
-  local id = group_id(group)
-  return id, table.concat({ id, order, member })
-end
 
 -- The numbers of the next `count` messages in groups come after the one that this returns.
 local function next_orders(k, count)
   return redis.call('HINCRBY', k.meta, 'group_order', count) - count
 end
 
--- How many heads a group may have, the time between two of them in µs (nil: any), and how many may come at once.
-local function group_rules(k)
-  local rules = redis.call('HGET', k.meta, 'group_rules')
-  local most, interval, burst = string.match(rules or '', '^(%d+),(%d*),(%d+)$')
-  return tonumber(most or 1), tonumber(interval or ''), tonumber(burst or 1)
-end
-
 -- The topic's TTL as far as it counts for a blocked message: where groups have a rate, it begins when the message could go.
 local function blocked_ttl(k, ttl)
-  local _, interval = group_rules(k)
-  return not interval and ttl or nil
-end
-
--- Where the entries of a group begin and end.
-local function bounds_of(id)
-  return table.concat({ '[', id }), table.concat({ '(', id, 'g' })
-end
-
--- How many entries of a group are in `heads` or `queued`.
-local function entries_of(zset, id)
-  return redis.call('ZLEXCOUNT', zset, bounds_of(id))
+  local _, interval, _, fair = group_rules(k)
+  return (fair == '1' or not interval) and ttl or nil
 end
 
 -- When a message that is due at `due` (ms) by itself may go, after turns of its group that end at `ahead` (µs); and where the
@@ -55,11 +28,6 @@ end
 local function next_turn(ahead, now, due, interval, burst)
   local turn = math.ceil((ahead - (burst - 1) * interval) / 1000)
   return turn > now and math.max(due, turn) or due, math.max(ahead, now * 1000) + interval
-end
-
--- What `rates` calls the turns of a group that were taken by grants. Its ID alone stands for these and those of its heads so far.
-local function granted_turns(id)
-  return table.concat({ id, 'g' })
 end
 
 -- When a message that becomes a head now is due (ms): no sooner than the rate of its group allows. `turns` keeps its own due
@@ -103,8 +71,8 @@ end
 -- marks it for now instead. `met`: heads further behind whose turns are planned, too. Returns when `wanted` is due if it
 -- has a turn, and false if the call had no room.
 local function plan(k, id, now, wanted, met)
-  local _, interval, burst = group_rules(k)
-  if not interval then return end
+  local _, interval, burst, fair = group_rules(k)
+  if not interval or fair == '1' then return end
   local cost = math.min(entries_of(k.heads, id), 1000)
   cost = 20 + cost + 12 * math.min(cost, 64)
   -- Where heads are met too early, a call plans one group at least.
@@ -183,11 +151,12 @@ local function plan_marked(k, now, upto)
 end
 
 -- Moves a waiting message in this state to where its due time and its priority want it. `ttl` is its own (ms or ''), as its
--- `extra` has it by now, and counts from `began`, as the topic's does. `moved`: the due time is another than before. Returns
--- when it is due in its group.
-local function reschedule(k, member, state, priority, due, began, ttl, group, now, moved)
-  local _, interval
-  if group ~= '' then _, interval = group_rules(k) end
+-- `extra` has it by now, and counts from `began`, as the topic's does. `moved`: the due time is another than before. In a fair
+-- topic it has left its line (`step_out`). Returns when it is due in its group.
+local function reschedule(k, member, state, priority, due, began, ttl, group, order, now, moved)
+  local _, interval, fair
+  if group ~= '' then _, interval, _, fair = group_rules(k) end
+  if fair == '1' then interval = nil end
   if interval and state == 'blocked' then began = ttl ~= '' and NEVER - tonumber(ttl) or due end
   redis.call('ZREM', k.expires, member)
   redis.call('ZREM', k.first_due, member)
@@ -199,9 +168,10 @@ local function reschedule(k, member, state, priority, due, began, ttl, group, no
   for _, zset in ipairs({ k.delayed, k.delayed_prio, k.ready, k.blocked }) do redis.call('ZREM', zset, member) end
   if state == 'blocked' then
     redis.call('ZADD', k.blocked, due, member)
+    if fair then redis.call('ZADD', k.queued, 0, table.concat({ group_id(group), order, member })) end
     return due
   end
-  place(member, priority, due, now, k.delayed, k.delayed_prio, k.ready)
+  wait_again(k, member, priority, due, now, group, order)
   -- One that was granted before waits for no turn.
   if interval and moved and redis.call('ZSCORE', k.turns, member) then redis.call('ZADD', k.turns, due, member) end
   return interval and plan(k, group_id(group), now, member) or due
@@ -211,13 +181,14 @@ end
 -- how many there were.
 local function let_go(k, ids)
   if not k.queued or redis.call('EXISTS', k.queued) == 0 then return 0 end
-  local most, interval, burst = group_rules(k)
+  local most, interval, burst, fair = group_rules(k)
+  if fair == '1' then return 0 end
   local entries, heads, members = {}, {}, {}
   for id, limit in pairs(ids) do
     local from, upto = bounds_of(id)
     -- Mostly none: then this costs a third of looking for one.
     local free = math.min(limit, most - redis.call('ZLEXCOUNT', k.heads, from, upto))
-    if free > 0 then
+    if free > 0 and not (fair and is_unordered(k, id)) then
       for _, entry in ipairs(redis.call('ZRANGEBYLEX', k.queued, from, upto, 'LIMIT', 0, free)) do
         local n = #members + 1
         entries[n], heads[2 * n - 1], heads[2 * n], members[n] = entry, '0', entry, string.sub(entry, 29)
@@ -256,16 +227,25 @@ local function let_go(k, ids)
 end
 
 -- Takes messages that are done out of their groups: `groups` and `orders` hold those of each, by index, '' for none. For each
--- head that leaves the next message goes; two more if there may be more heads by now.
+-- head that leaves the next message goes; two more if there may be more heads by now. Before they leave `blocked`.
 local function leave_groups(k, members, groups, orders)
-  local entries, ids, left, any = {}, {}, {}, false
+  local entries, ids, left, any, by_index = {}, {}, {}, false, {}
   for i = 1, #members do
     if groups[i] and groups[i] ~= '' then
       local n, id = #ids + 1, group_id(groups[i])
-      ids[n], entries[n] = id, table.concat({ id, orders[i], members[i] })
+      ids[n], entries[n], by_index[i] = id, table.concat({ id, orders[i], members[i] }), id
     end
   end
   if #entries == 0 then return end
+  local _, _, _, fair = group_rules(k)
+  if fair then leave_line(k, members, by_index, orders) end
+  if fair == '1' then
+    redis.call('ZREM', k.turns, unpack(members))
+    if redis.call('ZREM', k.heads, unpack(entries)) == 0 then return end
+    for i = 1, #ids do left[ids[i]] = true end
+    free_leases(k, left, now_ms())
+    return
+  end
   -- Mostly all were heads, or none.
   local heads, queued = redis.call('ZREM', k.heads, unpack(entries)), {}
   if heads < #entries then
@@ -285,9 +265,10 @@ local function leave_groups(k, members, groups, orders)
 end
 
 -- Adds a message that is in no other set to its group. Returns the order for its `extra`, and its due time if it is a head
--- or false if it is blocked; and whether the group has a rate.
+-- or false if it is blocked; and whether the group has a rate. In a fair topic it is not in its line yet.
 local function join_group(k, member, group, due)
   local id, order = group_id(group), string.format('%012x', next_orders(k, 1) + 1)
+  if is_fair(k) then return order, due end
   let_go(k, { [id] = 16 })
   local entry = table.concat({ id, order, member })
   local most, interval, burst = group_rules(k)
@@ -301,27 +282,36 @@ local function join_group(k, member, group, due)
 end
 
 -- After group_concurrency was raised, lets more messages go, eight groups at a time: of some 192 groups, or as many messages.
--- `raised` in meta says after which group to continue. Returns whether more are left.
-local function raise_groups(k)
+-- `raised` in meta says after which group to continue. Returns whether more are left. The same after other changes of what holds
+-- for groups.
+local function raise_groups(k, now)
   local from = redis.call('HGET', k.meta, 'raised')
   if not from then return false end
+  local _, _, _, fair = group_rules(k)
+  if fair == '1' then return free_groups(k, from, now) end
   local left = 192
-  while left > 0 do
-    local ids, last = {}, from
+  while left > 0 and (not fair or has_room(k)) do
+    local ids, last, unordered = {}, from, false
     for _ = 1, 8 do
       local after = last == '' and '-' or table.concat({ '(', last, 'g' })
       local entry = redis.call('ZRANGEBYLEX', k.queued, after, '+', 'LIMIT', 0, 1)[1]
       if not entry then break end
       last = string.sub(entry, 1, 16)
       ids[last] = 16
+      if fair then
+        spend(k, 40)
+        unordered = order_line(k, last)
+        if unordered then break end
+      end
     end
-    if last == from then
-      redis.call('HDEL', k.meta, 'raised')
+    if last == from and not unordered then
+      redis.call('HDEL', k.meta, 'raised', 'fair')
+      if fair then redis.call('UNLINK', k.offers) end
       return false
     end
     local went = let_go(k, ids)
     -- A group that let that many go may have more.
-    if went < 16 then from = last end
+    if went < 16 and not unordered then from = last end
     left = left - math.max(went, 8)
   end
   redis.call('HSET', k.meta, 'raised', from)

@@ -1,3 +1,4 @@
+-- @include entry
 -- @include lease
 -- @include waiting
 -- The message that has been ready longest.
@@ -11,6 +12,8 @@ local function oldest_ready(k, now)
   for _, key in ipairs({ k.delayed, k.delayed_prio }) do
     older(tonumber(redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]))
   end
+  local waiting = redis.call('ZRANGE', k.blocked, 0, 0, 'WITHSCORES')[2]
+  if waiting and is_fair(k) then older(tonumber(waiting)) end
   local ended = redis.call('ZRANGE', k.unack, 0, 0, 'WITHSCORES')[2]
   if ended then older((unpack_lease(ended))) end
   local first = firsts(k.ready)

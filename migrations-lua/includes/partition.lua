@@ -6,9 +6,9 @@ local function partition(keys)
     unack = keys[1], last = keys[2], delayed = keys[3], messages = keys[4], meta = keys[5], extra = keys[6],
     delayed_prio = keys[7], ready = keys[8], dead = keys[9], keys = keys[10], expires = keys[11],
     first_due = keys[12], events = keys[13], acked = keys[14], dead_out = keys[15], heads = keys[16], queued = keys[17],
-    blocked = keys[18], rates = keys[19], turns = keys[20], idem = keys[21], idem_due = keys[22], held = keys[23],
+    blocked = keys[18], rates = keys[19], turns = keys[20], offers = keys[21], idem = keys[22], idem_due = keys[23], held = keys[24],
     -- Of the scripts that get these, too.
-    history = keys[24], recent = keys[25],
+    history = keys[25], recent = keys[26],
   }
 end
 

@@ -55,8 +55,8 @@ local function drop_all(k, members, total)
   if #members == 0 then return end
   local extras = redis.call('HMGET', k.extra, unpack(members))
   for _, key in ipairs({ k.delayed, k.delayed_prio, k.ready, k.dead }) do redis.call('ZREM', key, unpack(members)) end
-  if k.blocked then redis.call('ZREM', k.blocked, unpack(members)) end
   forget_all(k, members, extras)
+  if k.blocked then redis.call('ZREM', k.blocked, unpack(members)) end
   redis.call('HINCRBY', k.meta, total, #members)
 end
 

@@ -89,7 +89,7 @@ local function sweep(k, now, limit, rules)
   end
   local idle = redis.call('ZRANGEBYSCORE', k.rates, 0, string.format('%d', now * 1000 - 50000), 'LIMIT', 0, 64)
   if #idle > 0 then redis.call('ZREM', k.rates, unpack(idle)) end
-  return plan_marked(k, now, 0) or not has_room(k) or raise_groups(k) or more or #idle == 64 or k.short == true
+  return plan_marked(k, now, 0) or not has_room(k) or raise_groups(k, now) or more or #idle == 64 or k.short == true
 end
 
 -- The earlier of `earliest` (ms; 0: none) and of `shift` ms after the first score of a set, from `least` on. That score is in

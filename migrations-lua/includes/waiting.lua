@@ -25,11 +25,16 @@ local function waiting_of(list, ranked, members, dues)
 end
 
 -- The next `most` messages in line: those with a priority, then those without. Returns members and due times.
-local function front(k, now, most)
+local function plain_front(k, now, most)
   local members, dues = waiting_of(redis.call('ZRANGE', k.ready, 0, most - 1, 'WITHSCORES'), true)
   if most == #members then return members, dues end
   local plain = redis.call('ZRANGEBYSCORE', k.delayed, '-inf', now, 'WITHSCORES', 'LIMIT', 0, most - #members)
   return waiting_of(plain, false, members, dues)
+end
+
+-- The same in any topic: `k.front` is how a fair one does it.
+local function front(k, now, most)
+  return (k.front or plain_front)(k, now, most)
 end
 
 -- The first message of each priority in `ready`, which is its oldest: member, score, ….

@@ -25,6 +25,7 @@
 -- KEYS[17] delayed_prio
 -- KEYS[18] ready
 -- KEYS[19] turns
+-- KEYS[20] offers
 -- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] n: acks of different messages, at most 128
 -- ARGV[3] epochs: fields of meta with the numbers of the tokens' epochs, between spaces
@@ -92,7 +93,7 @@ local codes, good, known, kept, repeated = {}, {}, {}, {}, 0
 local notes = (ARGV[4] ~= '' and n or 2 * n) + 4
 local k = { messages = KEYS[3], extra = KEYS[4], meta = KEYS[5], keys = KEYS[6], expires = KEYS[7], first_due = KEYS[8],
   events = KEYS[9], acked = KEYS[10], dead_out = KEYS[11], heads = KEYS[12], queued = KEYS[13], blocked = KEYS[14], rates = KEYS[15],
-  delayed = KEYS[16], delayed_prio = KEYS[17], ready = KEYS[18], turns = KEYS[19] }
+  delayed = KEYS[16], delayed_prio = KEYS[17], ready = KEYS[18], turns = KEYS[19], offers = KEYS[20] }
 -- Events are written only if acked messages are retained, and calls were made.
 local noted = acked_ms > 0 and #ARGV > notes
 for i = 1, n do

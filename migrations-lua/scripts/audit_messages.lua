@@ -1,4 +1,5 @@
 -- @include audit
+-- @include entry
 -- @include group
 -- @include message
 -- @include partition
@@ -44,7 +45,7 @@ elseif walks then
 elseif ARGV[2] == 'heads' or ARGV[2] == 'queued' then
   for i = 1, #members do
     if not sound_entry(k, members[i]) then
-      add(string.sub(members[i], 29), table.concat({ 'stray_', ARGV[2] }), '')
+      add(entry_member(members[i]), table.concat({ 'stray_', ARGV[2] }), '')
       if ARGV[6] == '1' then
         redis.call('ZREM', KEYS[#KEYS], members[i])
         let_go(k, { [string.sub(members[i], 1, 16)] = 1 })

@@ -35,7 +35,7 @@ if not force then
 end
 for _, key in ipairs({
   k.unack, k.last, k.delayed, k.messages, k.meta, k.extra, k.delayed_prio, k.ready, k.dead, k.keys, k.expires,
-  k.first_due, k.events, k.acked, k.dead_out, k.heads, k.queued, k.blocked, k.rates, k.turns, k.idem,
+  k.first_due, k.events, k.acked, k.dead_out, k.heads, k.queued, k.blocked, k.rates, k.turns, k.offers, k.idem,
   k.idem_due, k.held, k.history, k.recent,
 }) do redis.call('UNLINK', key) end
 redis.call('HSET', k.meta, 'topic', table.concat({ '-', ARGV[2] }))

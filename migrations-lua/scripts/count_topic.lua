@@ -1,3 +1,4 @@
+-- @include entry
 -- @include oldest
 -- @include partition
 -- @include sweep
@@ -8,7 +9,7 @@
 -- ARGV[2..] names of the totals
 -- returns: {now, more 0|1: the sweep left something, paused 0|1, delayed, ready, leased, dead, acked,
 --   blocked, earliest ready due (0: none), next due (0: none), totals…} or 'STALE'
--- cost: as sweep, of 64 messages of each kind; 9 ZCOUNT or ZCARD, 5 ZRANGE, one more for each distinct priority among
+-- cost: as sweep, of 64 messages of each kind; 10 ZCOUNT or ZCARD, 7 ZRANGE, one more for each distinct priority among
 --   the ready; HMGET
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'rules')
@@ -25,17 +26,23 @@ local ended = redis.call('ZCOUNT', k.unack, '-inf', over)
 local died = redis.call('ZCOUNT', k.last, '-inf', over)
 local leased = redis.call('ZCARD', k.unack) + redis.call('ZCARD', k.last) - ended - died
 local later = redis.call('ZCARD', k.delayed) + redis.call('ZCARD', k.delayed_prio) - due - due_prio
+local blocked = redis.call('ZCARD', k.blocked)
+local fair = blocked > 0 and is_fair(k)
+if fair then
+  local ready = redis.call('ZCOUNT', k.blocked, '-inf', now)
+  due, later, blocked = due + ready, later + blocked - ready, 0
+end
 
 local next_due = 0
-for _, key in ipairs({ k.delayed, k.delayed_prio }) do
+for _, key in ipairs({ k.delayed, k.delayed_prio, k.blocked }) do
   local coming = redis.call('ZRANGEBYSCORE', key, string.format('(%d', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
-  if coming and (next_due == 0 or tonumber(coming) < next_due) then next_due = tonumber(coming) end
+  if coming and (fair or key ~= k.blocked) and (next_due == 0 or tonumber(coming) < next_due) then next_due = tonumber(coming) end
 end
 
 local reply = {
   now, more and 1 or 0, rules.paused and 1 or 0, later, due + due_prio + ranked + ended, leased,
   redis.call('ZCARD', k.dead) + died, redis.call('ZCARD', k.acked),
-  redis.call('ZCARD', k.blocked), oldest_ready(k, now), next_due,
+  blocked, oldest_ready(k, now), next_due,
 }
 local totals = redis.call('HMGET', k.meta, unpack(ARGV, 2))
 for i = 1, #totals do

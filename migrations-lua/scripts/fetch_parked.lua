@@ -1,3 +1,4 @@
+-- @include fair
 -- @include message
 -- @include partition
 -- @include time
@@ -8,7 +9,7 @@
 -- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2..] for each, at most 128: member, the due time of its release, ms, and its original due time, ms
 -- returns: {now, wake 0|1} or 'STALE'
--- cost: HMGET, ZREM, TIME; a ZSCORE or two and up to 3 calls for each
+-- cost: HMGET, ZREM, TIME; up to 3 ZSCORE and 3 calls for each, 10 more in a group of a fair topic
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'sleep')
 if meta[1] ~= ARGV[1] then return 'STALE' end
@@ -19,11 +20,14 @@ for i = 2, #ARGV, 3 do
   local found = redis.call('ZSCORE', k.delayed, member) == ARGV[i + 1]
   if found then
     redis.call('ZADD', k.delayed, due, member)
-  elseif redis.call('ZSCORE', k.delayed_prio, member) == ARGV[i + 1] then
+  elseif redis.call('ZSCORE', k.delayed_prio, member) == ARGV[i + 1] or redis.call('ZSCORE', k.blocked, member) == ARGV[i + 1] then
+    -- One that is blocked is in a fair topic.
     found = true
-    local _, _, _, priority = parse_extra(redis.call('HGET', k.extra, member))
+    local _, _, _, priority, rest = parse_extra(redis.call('HGET', k.extra, member))
+    local _, _, _, _, _, group, order = parse_rest(rest)
+    step_out(k, member, group, order)
     redis.call('ZREM', k.delayed_prio, member)
-    place(member, priority, due, now, k.delayed, k.delayed_prio, k.ready)
+    wait_again(k, member, priority, due, now, group, order)
   end
   if found and due < earliest then earliest = due end
 end

@@ -1,5 +1,7 @@
 -- @include budget
+-- @include entry
 -- @include expire
+-- @include fair
 -- @include grant
 -- @include group
 -- @include lease
@@ -16,7 +18,7 @@
 -- KEYS[6] extra
 -- KEYS[7] delayed_prio
 -- KEYS[8..15] ready and the partition's up to dead_out
--- KEYS[16..20] those of groups; only if the topic has messages in groups
+-- KEYS[16..21] those of groups; only if the topic has messages in groups
 -- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] epoch: its name if Redis hides the replication ID, 12 hex digits
 -- ARGV[3] waits: 1 if the caller will sleep until the next event; 2 more if dueq sends the messages itself, and notes the
@@ -76,15 +78,20 @@ if free then
   free = math.max(free - redis.call('ZCOUNT', KEYS[1], held, '+inf') - redis.call('ZCOUNT', KEYS[2], held, '+inf'), 0)
   asked = math.min(asked, free)
 end
-local most = unpromoted and 0 or asked
-local capped = unpromoted
--- A message of a group whose rate has no turn for it yet is not granted.
-local _, interval, burst
-local before = expired + died
-if special and most > 0 and KEYS[16] then
-  _, interval, burst = lib.group_rules(k)
-  if interval then most = lib.hold_early(k, now, most, interval, burst, 3) end
+local most, capped = asked, unpromoted
+local _, interval, burst, fair
+if special and KEYS[16] then
+  _, interval, burst, fair = lib.group_rules(k)
+  fair = fair == '1'
+  if fair then
+    interval, k.front, k.unpromoted = nil, lib.fair_front, unpromoted
+    capped = lib.wake_groups(k, now) or capped
+  end
 end
+if unpromoted and not fair then most = 0 end
+-- A message of a group whose rate has no turn for it yet is not granted.
+local before = expired + died
+if interval and most > 0 then most = lib.hold_early(k, now, most, interval, burst, 3) end
 -- A message whose TTL has ended is never granted, nor one that has used up its attempts after max_attempts was lowered.
 if special and most > 0 and (ttl or meta[5] or redis.call('EXISTS', k.expires) == 1) then
   local dropped, buried, clear = lib.clear_head(k, now, up, most, ttl, meta[5] and tonumber(meta[2]))
@@ -93,20 +100,29 @@ if special and most > 0 and (ttl or meta[5] or redis.call('EXISTS', k.expires) =
 end
 -- What has come to the front instead.
 if interval and most > 0 and expired + died > before then most = lib.hold_early(k, now, most, interval, burst, 1) end
-if special then most = math.min(most, lib.room_for(k, meta[3] and 20 or 8)) end
+if special then most = math.min(most, lib.room_for(k, fair and 24 or (meta[3] and 20 or 8))) end
 capped = capped or most < asked
-local ranked = special and most > 0 and math.min(most, redis.call('ZCARD', KEYS[8])) or 0
-local due = most > ranked and math.min(most - ranked, redis.call('ZCOUNT', KEYS[3], '-inf', now)) or 0
+local ranked, due, line, line_dues = 0, 0, nil, nil
+if fair and most > 0 then
+  line, line_dues = lib.fair_front(k, now, most)
+  due, capped = #line, capped or k.cut
+elseif not fair then
+  ranked = special and most > 0 and math.min(most, redis.call('ZCARD', KEYS[8])) or 0
+  due = most > ranked and math.min(most - ranked, redis.call('ZCOUNT', KEYS[3], '-inf', now)) or 0
+end
 local epoch, number = '', 0
 if ranked + due > 0 then epoch, number = present_epoch(KEYS[5], ARGV[2]) end
 
 -- found: member, due, …; its first `ranked` pairs come from `ready`.
-local found, bodies, granted = {}, {}, {}
+local found, bodies, granted, extras = {}, {}, {}, nil
 if ranked + due > 0 and (sized or meta[3]) then
   local full
   lib = lib or load_lazy()
   found, bodies, granted, ranked, full = lib.take_by_size(k or lib.partition(KEYS), now, most, ARGV, step, REPLY_BYTES, special)
   capped = capped or full
+elseif fair then
+  if due > 0 then extras = lib.take_line(k, line) end
+  for i = 1, due do found[2 * i - 1], found[2 * i] = line[i], line_dues[i] end
 else
   if ranked > 0 then found = redis.call('ZPOPMIN', KEYS[8], ranked) end
   if due > 0 then
@@ -140,7 +156,7 @@ if taken > 0 then
   if #bodies == 0 then bodies = redis.call('HMGET', KEYS[4], unpack(members)) end
 
   local topic_max = tonumber(meta[2])
-  local extras = special and lib.read_extras(KEYS[6], members) or {}
+  extras = extras or (special and lib.read_extras(KEYS[6], members)) or {}
   if ttl then lib.remember_first_due(k, found, extras) end
   if interval then lib.take_turns(k, now, found, extras, interval, burst) end
   -- In a topic where a message failed once, most granted messages are still plain.
@@ -193,6 +209,10 @@ elseif waits then
   next_at = lib.next_event(KEYS[1], KEYS[2], KEYS[3], KEYS[7])
   -- A small max_bytes may have left some.
   if special and redis.call('EXISTS', KEYS[8]) == 1 then next_at = now end
+  if fair then
+    local instant = k.more and now or lib.next_instant(k)
+    if next_at == 0 or instant < next_at then next_at = instant < math.huge and instant or 0 end
+  end
   redis.call('HSET', KEYS[5], 'sleep', next_at == 0 and '9007199254740992' or int(next_at))
 end
 local reply = { now, up, next_at, (capped or more) and 1 or 0, ended, died, expired, tonumber(meta[2]), epoch, found, bodies }

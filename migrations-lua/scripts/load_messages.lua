@@ -1,4 +1,4 @@
--- @include group
+-- @include entry
 -- @include lease
 -- @include message
 -- @include partition

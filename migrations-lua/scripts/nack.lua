@@ -1,5 +1,6 @@
 -- @include backoff
 -- @include budget
+-- @include fair
 -- @include lease
 -- @include message
 -- @include partition
@@ -46,7 +47,7 @@ for i = 1, n do
     local attempt = kind == 'w' and attempts or attempts + 1
     totals[kind] = totals[kind] + 1
     if kind == 'n' or kind == 'd' then counted = counted + 1 end
-    local _, _, own_policy = parse_rest(rest)
+    local _, _, own_policy, _, _, group, order = parse_rest(rest)
     local policy = own_policy ~= '' and own_policy or meta[4]
     local after = 0
     if string.byte(delay) == 64 then
@@ -91,7 +92,7 @@ for i = 1, n do
         bury(k, member, rest, up)
       else
         code = due > now and 0 or 3
-        place(member, priority, due, now, k.delayed, k.delayed_prio, k.ready)
+        wait_again(k, member, priority, due, now, group, order)
         if due < earliest then earliest = due end
       end
     end

@@ -16,13 +16,14 @@
 -- ARGV[8] partitions: how many the topic has
 -- ARGV[9] paused: 1 or 0; '' to leave it as it is
 -- ARGV[10] group rules, as `group_rules` reads them, or '' for the default
--- ARGV[11] 1 to open the partition although the topic was deleted here, since its first partition is open; or absent
+-- ARGV[11] fair: 1 if groups take turns, or ''
+-- ARGV[12] 1 to open the partition although the topic was deleted here, since its first partition is open; or absent
 -- returns: 'OK'; 'STALE paused' (1 or 0) if a later revision is there, 'REPLACED' if a later topic of this name is;
 --   'DELETED' if the topic was deleted; 'GROUPS paused' if it has messages in groups and the registry
 --   does not say so; 'OLDER' or 'NEWER' if the partition has another version of the schema; 'SPLIT n paused' if
 --   the topic has more partitions than the registry says
--- cost: HMGET, HDEL, HSET, HSETNX, five times HSET or HDEL, PUBLISH, maybe HSET, HDEL and 3 UNLINK
-local meta = redis.call('HMGET', KEYS[1], 'topic', 'rules', 'max_attempts', 'partitions', 'sleep', 'group_rules', 'published', 'lease_ms')
+-- cost: HMGET, HDEL, HSET, HSETNX, six times HSET or HDEL, PUBLISH, maybe HSET, HDEL and 3 UNLINK
+local meta = redis.call('HMGET', KEYS[1], 'topic', 'rules', 'max_attempts', 'partitions', 'sleep', 'group_rules', 'published', 'lease_ms', 'fair')
 local paused, known_lease = string.sub(meta[2] or '0', 1, 1), meta[8]
 if meta[1] then
   local number, revision, schema = string.match(ARGV[1], '^(%d+) (%d+) (%d+)$')
@@ -30,7 +31,7 @@ if meta[1] then
   number, revision, schema = tonumber(number), tonumber(revision), tonumber(schema)
   -- Version 1 did not write its number.
   known, changed, its_schema = tonumber(known), tonumber(changed) or 0, tonumber(its_schema) or 1
-  if gone == '-' and known >= number and not ARGV[11] then return 'DELETED' end
+  if gone == '-' and known >= number and not ARGV[12] then return 'DELETED' end
   if gone == '' and known > number then return 'REPLACED' end
   -- Also of a topic before it that the registry has lost: what lies in its partitions would be out of sight.
   if gone == '' and tonumber(meta[4] or 1) > tonumber(ARGV[8]) then return table.concat({ 'SPLIT ', meta[4], ' ', paused }) end
@@ -39,7 +40,7 @@ if meta[1] then
   if gone == '' and its_schema < schema and its_schema == 1 then return 'OLDER' end
   if known == number and changed > revision then return table.concat({ 'STALE ', paused }) end
   if known == number and changed == revision then return 'OK' end
-  if known ~= number then paused, meta[3], meta[6] = '0', false, false end
+  if known ~= number then paused, meta[3], meta[6], meta[9] = '0', false, false, false end
 end
 -- A first write that removes nothing: a new configuration is accepted at maxmemory too.
 redis.call('HDEL', KEYS[1], '')
@@ -62,12 +63,16 @@ set('rules', rules, '0,,,,,,')
 set('dead_topic', ARGV[6], '')
 set('acked_max', ARGV[7], '')
 set('group_rules', ARGV[10], '')
+-- Until a sweep has put the messages that wait in the order of publishing, a topic that was fair is not strict: 's'.
+local fair, was_fair = ARGV[11] == '' and meta[9] and 's' or ARGV[11], meta[9] == '1' and '1' or ''
+set('fair', fair, '')
 -- What was taken of another rate counts no more.
 local interval, before = string.match(ARGV[10], ',(%d*),'), string.match(meta[6] or '', ',(%d*),')
-if (interval or '') ~= (before or '') then redis.call('UNLINK', KEYS[3]) end
--- More messages of each group may go now, so a sweep looks for them.
+if (interval or '') ~= (before or '') or was_fair ~= ARGV[11] then redis.call('UNLINK', KEYS[3]) end
+-- More messages of each group may go now, or other ones, so a sweep looks for them.
 local most, fewer = string.match(ARGV[10], '^%d+'), string.match(meta[6] or '', '^%d+')
-if tonumber(most or 1) > tonumber(fewer or 1) then redis.call('HSET', KEYS[1], 'raised', '') end
+local changed = meta[1] and (was_fair ~= ARGV[11] or (fair == '1' and ARGV[10] ~= (meta[6] or '')))
+if tonumber(most or 1) > tonumber(fewer or 1) or changed then redis.call('HSET', KEYS[1], 'raised', '') end
 -- Messages may have failed more often than is allowed now, so leases check that from now on.
 if tonumber(ARGV[2]) < tonumber(meta[3] or 0) then redis.call('HSET', KEYS[1], 'lowered', '1') end
 -- Without a TTL nothing keeps `first_due` up to date.

@@ -1,5 +1,7 @@
 -- @include budget
+-- @include entry
 -- @include expire
+-- @include fair
 -- @include grant
 -- @include group
 -- @include message
@@ -52,13 +54,16 @@ local holders = redis.call('HMGET', k.keys, unpack(wanted))
 local lists = {}
 -- Each group of the call: its ID, and how many heads it has; `line_of` says what else. `members` holds the ID for each of
 -- their new messages, `doomed` for each ID how many messages of it are to be dropped and still there.
-local groups, orders, most, interval, burst = {}, false, nil, nil, 1
+local groups, orders, most, interval, burst, fair = {}, false, nil, nil, 1, false
+-- In a fair topic: when a message of a group is due first, by the group's ID.
+local dues = {}
 local grouped, members, doomed = false, {}, {}
 local function flush()
   if meta[6] and lists[k.messages] then weigh(k, lists[k.messages]) end
   write_lists(k, lists)
+  if next(dues) then offer(k, dues, now) end
   if drop_doomed then drop_doomed() end
-  lists, groups, doomed = {}, {}, {}
+  lists, groups, doomed, dues = {}, {}, {}, {}
 end
 
 -- Adds a group of the call: its ID, how many heads it has, how many messages behind them (0 if that makes no difference),
@@ -86,11 +91,22 @@ local function count_doomed(member)
   if id then doomed[id] = (doomed[id] or 0) + 1 end
 end
 
+-- Gives a message its place in the line of its group, in a fair topic.
+local function line_up_fair(id, member, priority, due)
+  add_to(lists, k.queued, '0', fair_entry(id, priority, due, member))
+  dues[id] = math.min(dues[id] or due, due)
+end
+
 -- Gives a new message its place in its group. Returns its order, its due time, and whether it is blocked.
-local function join(member, group, due)
+local function join(member, group, priority, due)
   orders = orders or next_orders(k, n)
   orders = orders + 1
-  local order, its = string.format('%012x', orders), groups[group] or line_of(group)
+  local order = string.format('%012x', orders)
+  if fair then
+    line_up_fair(group_id(group), member, priority, due)
+    return order, due, false
+  end
+  local its = groups[group] or line_of(group)
   local entry = table.concat({ its[1], order, member })
   members[member] = its[1]
   local waits = its[4] or its[2] + its[3] - (doomed[its[1]] or 0) >= most
@@ -134,7 +150,11 @@ for i = 1, n do
   local key, on_duplicate, extra, idem, fingerprint = ARGV[at + 6], ARGV[at + 7], ARGV[at + 8], ARGV[at + 9], ARGV[at + 10]
   local group, waits = ARGV[at + 12], false
   local max_wait, throttled = tonumber(on_duplicate), on_duplicate == 'throttle'
-  if group ~= '' and not most then most, interval, burst = group_rules(k) end
+  if group ~= '' and not most then
+    most, interval, burst, fair = group_rules(k)
+    fair = fair == '1'
+    if fair then interval = nil end
+  end
   local due = due_at(ARGV[at + 2], now, up)
   if max_wait then due = math.min(due, up + max_wait) end
   local holder = key ~= '' and holders[i]
@@ -188,6 +208,14 @@ for i = 1, n do
         if max_wait then due = math.min(due, published_at(holder) + max_wait) end
         if group ~= '' then extra = table.concat({ extra, its_order, ',', group, key }) end
         waits = where == 'blocked'
+        step_out(k, holder, group, its_order)
+        local id = group ~= '' and group_id(group)
+        if id and fair then
+          redis.call('ZREM', k.heads, table.concat({ id, its_order, holder }))
+          line_up_fair(id, holder, priority, due)
+        elseif waits then
+          add_to(lists, k.queued, '0', table.concat({ id, its_order, holder }))
+        end
         local attempts, counted = parse_extra(known)
         local _, _, max_attempts, _, rest = parse_extra(extra)
         for _, zset in ipairs({ k.delayed, k.delayed_prio, k.ready }) do redis.call('ZREM', zset, holder) end
@@ -202,7 +230,7 @@ for i = 1, n do
       end
     end
     -- Its due time has changed, or it waits again.
-    if waiting_now then note(holder, code == 2 and due or when, code == 2 and priority or its_priority, where == 'blocked') end
+    if waiting_now then note(holder, code == 2 and due or when, code == 2 and priority or its_priority, where == 'blocked' or (fair and group ~= '')) end
   end
 
   if on_duplicate == 'copy' then
@@ -244,7 +272,7 @@ for i = 1, n do
   if not code then
     if group ~= '' then
       local order
-      order, due, waits = join(member, group, due)
+      order, due, waits = join(member, group, priority, due)
       extra = table.concat({ extra, order, ',', group, key })
     end
     code, state = 0, waits and 'blocked' or (due > now and 'delayed' or 'ready')
@@ -255,7 +283,11 @@ for i = 1, n do
   end
   if code == 0 or code == 2 then
     add_to(lists, k.messages, member, body)
-    if waits then add_to(lists, k.blocked, due, member) else line_up(k, lists, member, priority, due, now) end
+    if waits or (fair and group ~= '') then
+      add_to(lists, k.blocked, due, member)
+    else
+      line_up(k, lists, member, priority, due, now)
+    end
     -- A debounced message may have been due before. Its TTL begins again, as after any replace.
     if ttl ~= '' then
       add_to(lists, k.expires, int(waits and interval and NEVER or math.max(due, now) + tonumber(ttl)), member)
@@ -269,7 +301,7 @@ for i = 1, n do
       state = due > now and 'delayed' or 'ready'
     end
     if due < earliest and not waits then earliest = due end
-    if code == 0 then note(member, due, priority, waits) end
+    if code == 0 then note(member, due, priority, waits or (fair and group ~= '')) end
   end
   if idem ~= '' and code <= 2 and not repeated then
     local over = int((begins or up) + tonumber(ARGV[at + 11]))

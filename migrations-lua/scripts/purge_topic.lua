@@ -1,4 +1,5 @@
 -- @include budget
+-- @include entry
 -- @include expire
 -- @include partition
 -- @include remove
@@ -43,7 +44,10 @@ local function purge(zset, from, upto)
   left = left + redis.call('ZCOUNT', zset, from, upto)
 end
 -- Before the others: what they leave behind is not let go.
-if ARGV[3] == '1' or ARGV[6] == '1' then purge(k.blocked, '-inf', '+inf') end
+local fair = redis.call('EXISTS', k.blocked) == 1 and is_fair(k)
+if not fair and (ARGV[3] == '1' or ARGV[6] == '1') then purge(k.blocked, '-inf', '+inf') end
+if fair and ARGV[3] == '1' then purge(k.blocked, later, '+inf') end
+if fair and ARGV[4] == '1' then purge(k.blocked, '-inf', now) end
 if ARGV[3] == '1' then
   purge(k.delayed, later, '+inf')
   purge(k.delayed_prio, later, '+inf')

@@ -1,4 +1,5 @@
 -- @include expire
+-- @include fair
 -- @include message
 -- @include partition
 -- @include remove
@@ -23,7 +24,7 @@ local now, up = now_ms()
 local member = ARGV[2]
 local state, _, extra = settle(k, member, now, parse_rules(meta[2]))
 if not state or state == 'acked' then return 'NONE' end
-local attempts, _, _, priority = parse_extra(extra)
+local attempts, _, _, priority, rest = parse_extra(extra)
 if state == 'leased' or attempts ~= tonumber(ARGV[3]) or not meta[5] or meta[5] ~= meta[4] then return 'OTHER' end
 if ARGV[5] == '' then
   -- A consumer that has done the work need not learn that it is given up.
@@ -33,7 +34,9 @@ if ARGV[5] == '' then
 end
 if state ~= 'ready' and state ~= 'delayed' then return 'OTHER' end
 local due = up + tonumber(ARGV[5])
+local _, _, _, _, _, group, order = parse_rest(rest)
+step_out(k, member, group, order)
 for _, zset in ipairs({ k.delayed, k.delayed_prio, k.ready }) do redis.call('ZREM', zset, member) end
-place(member, priority, due, now, k.delayed, k.delayed_prio, k.ready)
+wait_again(k, member, priority, due, now, group, order)
 wake(k.meta, meta[3], due)
 return 'OK'

@@ -1,4 +1,5 @@
 -- @include expire
+-- @include fair
 -- @include group
 -- @include message
 -- @include partition
@@ -72,10 +73,11 @@ if state ~= 'dead' then
 elseif ARGV[6] ~= '-' then
   ttl = ARGV[6]
 end
+if began then step_out(k, member, group, order) end
 extra = format_extra(attempts, counted, max_attempts, priority, format_rest(over, ttl, policy, hold, key, group, order))
 redis.call('HSET', k.extra, member, extra)
 if began and not dies then
-  due = reschedule(k, member, state, priority, due, began, ttl, group, now, ARGV[4] ~= '')
+  due = reschedule(k, member, state, priority, due, began, ttl, group, order, now, ARGV[4] ~= '')
   if state ~= 'blocked' then state = due > now and 'delayed' or 'ready' end
 end
 add_change(k, member, up)

@@ -103,6 +103,18 @@ pub enum DeadForm {
     Raw,
 }
 
+/// In what order messages of a group are granted. `strict`: in the order of publishing, `group_concurrency` at a time. `fair`:
+/// by priority and due time, without waiting for each other; groups take turns, so that none waits for another's backlog.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum GroupOrder {
+    /// One after another.
+    #[default]
+    Strict,
+    /// Groups take turns.
+    Fair,
+}
+
 /// Declares the stored struct of a noun that users configure, from its table: what they can set, with its default. The
 /// stored fields that nobody can set come first.
 macro_rules! stored {
@@ -250,10 +262,15 @@ macro_rules! topic_settings {
         dead_form: DeadForm = DeadForm::Letter;
             /// What that topic gets. Default: `letter`.
             put DeadForm;
-        /// How many messages of a group may be leased at a time.
-        #[serde(skip_serializing_if = "is_one")]
-        group_concurrency: i64 = 1;
-            /// How many messages of a group may be leased at a time. Default: 1.
+        /// In what order messages of a group are granted.
+        #[serde(skip_serializing_if = "is_default")]
+        group_order: GroupOrder = GroupOrder::Strict;
+            /// In what order messages of a group are granted. Default: `strict`.
+            put GroupOrder;
+        /// How many messages of a group may be leased at a time. Absent: any number.
+        #[serde(skip_serializing_if = "is_default")]
+        group_concurrency: Option<i64> = None;
+            /// How many messages of a group may be leased at a time. Default: 1, or any number if `group_order` is `fair`.
             put Bounded<1, MAX_GROUP_CONCURRENCY>;
         /// How many messages of a group may be granted per second. Absent: any number.
         #[serde(skip_serializing_if = "is_default")]
@@ -358,6 +375,21 @@ impl TopicSettings {
 }
 
 impl TopicSettings {
+    /// Do groups take turns?
+    pub fn is_fair(&self) -> bool {
+        self.group_order == GroupOrder::Fair
+    }
+
+    /// How many messages of a group may be leased at a time. `None`: any number.
+    pub fn leased_per_group(&self) -> Option<i64> {
+        self.group_concurrency.or((!self.is_fair()).then_some(1))
+    }
+
+    /// Do blocked messages of a group wait for its rate, too, before their TTL begins?
+    pub fn has_group_turns(&self) -> bool {
+        self.group_rate_per_s.is_some() && !self.is_fair()
+    }
+
     /// May a topic that has settings `stored`, if any, have these?
     ///
     /// Errors: `BadSetting`.

@@ -122,7 +122,7 @@ macro_rules! partition_keys {
 
 partition_keys! {
     unack, last, delayed, messages, meta, extra, delayed_prio, ready, dead, keys, expires, first_due, events, acked,
-    dead_out, heads, queued, blocked, rates, turns, idem, idem_due, held;
+    dead_out, heads, queued, blocked, rates, turns, offers, idem, idem_due, held;
     history, recent,
 }
 

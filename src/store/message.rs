@@ -98,7 +98,7 @@ pub(super) fn read_snapshot(
 
 /// Has the topic's TTL of a message in this state begun? Where groups have a rate, it begins when the message could go.
 fn has_ttl(topic: &Topic, state: State) -> bool {
-    state != State::Blocked || topic.settings.group_rate_per_s.is_none()
+    state != State::Blocked || !topic.settings.has_group_turns()
 }
 
 /// The written events, and those that are known without: its publish, and the first grant while that lasts.

@@ -34,7 +34,7 @@ const CALL_MESSAGES: u32 = 128;
 const MAX_HINTS: usize = 256;
 /// Topics that are claimed at once.
 const MAX_CLAIMS: usize = 32;
-/// How long a change of group_concurrency waits until more messages of all groups go.
+/// How long a change of what holds for groups waits until more messages of all groups go.
 const RAISE_TIME: Duration = Duration::from_secs(2);
 /// The walk takes this many topics…
 const WALK_TOPICS: usize = 16;
@@ -210,7 +210,7 @@ impl Store {
         }
     }
 
-    /// Lets more messages of each group go, since group_concurrency was raised. What takes too long, or fails, is left to
+    /// Lets messages of each group go that may go now, since the settings of groups have changed. What takes too long, or fails, is left to
     /// housekeeping.
     pub(super) async fn raise_groups(&self, name: &TopicName) {
         let until = Instant::now() + RAISE_TIME;

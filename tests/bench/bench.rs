@@ -31,7 +31,7 @@ const ROUNDS: usize = 3;
 const SECONDS: u64 = 3;
 const CONNECTIONS: usize = 64;
 
-const PARTS: [&str; 20] = [
+const PARTS: [&str; 21] = [
     "rates",
     "lateness",
     "memory",
@@ -46,6 +46,7 @@ const PARTS: [&str; 20] = [
     "instances",
     "replicas",
     "groups",
+    "fair",
     "search",
     "growth",
     "traces",
@@ -83,6 +84,7 @@ async fn main() {
             "instances" => spread::instances(&mut table).await,
             "replicas" => settings::replicas(&mut table).await,
             "groups" => settings::groups(&mut table).await,
+            "fair" => settings::fair(&mut table).await,
             "traces" => looks::traces(&mut table).await,
             "tabs" => looks::tabs(&mut table).await,
             "moving" => arrivals::moving(&mut table).await,

@@ -108,6 +108,82 @@ pub async fn groups(table: &mut Table) {
     row(what, Wanted::AtMost(1.05), "µs", plain);
 }
 
+/// Groups that take turns beside no groups, and what one with a long backlog does to the others.
+pub async fn fair(table: &mut Table) {
+    const BACKLOG: usize = 100_000;
+    let redis = Redis::start().await;
+    let dueq = Dueq::on(&redis).start().await;
+    let client = dueq.client();
+    let settings = json!({"group_order": "fair"});
+    let (mut publishes, mut loops) = (Vec::new(), Vec::new());
+    for round in 1..=ROUNDS {
+        eprintln!("round {round} of {ROUNDS}");
+        let more = format!("--groups 10000 --settings {settings}");
+        let grouped = dueq_bench(SECONDS, &words(&dueq, &redis, &more), &[]).await;
+        let plain = dueq_bench(SECONDS, &words(&dueq, &redis, ""), &[]).await;
+        publishes.push(Some((rate(&grouped, "publish"), rate(&plain, "publish"))));
+        loops.push(Some((rate(&grouped, "loop: lease 1,"), rate(&plain, "loop: lease 1,"))));
+    }
+    let (long, empty) = (topic("long"), topic("empty"));
+    for name in [&long, &empty] {
+        client.new_topic(name, settings.clone()).await;
+    }
+    client.fill(&long, &vec![json!({"payload": 0, "group": "import"}); BACKLOG]).await;
+    let mut lives = Vec::new();
+    for _ in 0..ROUNDS {
+        let beside = tenants(&client, &long).await;
+        lives.push(Some((spread::p99(beside), spread::p99(tenants(&client, &empty).await))));
+    }
+    let mut row = |what, wanted, unit, rounds: Vec<_>| {
+        table.compare(what, wanted, unit, rounds.into_iter());
+    };
+    let least = Wanted::AtLeast(0.6);
+    row("publish: 10,000 fair groups / none", least, "per s", publishes);
+    row("lease+ack: 10,000 fair groups / none", least, "per s", loops);
+    let what = "life p99 of 50 fair groups: beside 100,000 of another / alone";
+    row(what, Wanted::AtMost(2.0), "ms", lives);
+}
+
+/// Fifty groups publish a message a second each, and four consumers work on each message for 10 ms. Returns how long those of
+/// the fifty took from the request that published them until they were leased and worked on, ms.
+async fn tenants(client: &Client, topic: &str) -> Vec<f64> {
+    const TENANTS: u32 = 50;
+    const CONSUMERS: usize = 4;
+    const WORK: Duration = Duration::from_millis(10);
+    let (begun, over) = (Instant::now(), AtomicBool::new(false));
+    let publish = async {
+        let mut ticks = interval(Duration::from_secs(1) / TENANTS);
+        for n in 0..TENANTS * 2 * SECONDS as u32 {
+            ticks.tick().await;
+            let (client, topic) = (client.clone(), topic.to_owned());
+            tokio::spawn(async move {
+                let sent = begun.elapsed().as_micros() as u64;
+                let message = json!({"payload": sent, "group": format!("tenant-{}", n % TENANTS)});
+                client.published(&topic, message).await;
+            });
+        }
+        sleep(Duration::from_secs(1)).await;
+        over.store(true, Relaxed);
+    };
+    let consume = async || {
+        let mut lives = Vec::new();
+        while !over.load(Relaxed) {
+            for message in client.leased(topic, json!({"wait_ms": 200})).await {
+                sleep(WORK).await;
+                if message["group"] != "import" {
+                    let life =
+                        begun.elapsed().as_micros() as f64 - number(&message, "payload") as f64;
+                    lives.push(life / 1e3);
+                }
+                client.ack_leased(&message).await.expect(204);
+            }
+        }
+        lives
+    };
+    let consumers = futures_util::future::join_all((0..CONSUMERS).map(|_| consume()));
+    tokio::join!(publish, consumers).1.concat()
+}
+
 /// Lives a second, looked at so often, before and after a topic grows.
 const LOOKS_PER_S: usize = 20;
 const CALM_S: u64 = 6;

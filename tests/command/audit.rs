@@ -109,9 +109,14 @@ async fn work_that_goes_on_causes_no_false_alarm() {
     let stop = AtomicBool::new(false);
     let work = async |n: usize| {
         let (client, topic) = (dueq.client(), format!("busy-{}", n % 2));
+        let mut turns = ["fair", "strict"].into_iter().cycle();
         while !stop.load(Ordering::Relaxed) {
-            for i in 0..4 {
-                let message = match (i + n) % 4 {
+            let change = json!({"group_order": turns.next(), "group_concurrency": n + 1});
+            client.update_topic(&topic, change).await;
+            for i in 0..6 {
+                let message = match (i + n) % 6 {
+                    4 => json!({"payload": 1, "group": format!("{n}"), "priority": n}),
+                    5 => json!({"payload": 1, "group": "all", "delay_ms": n, "ttl_ms": 2_000}),
                     0 => json!({"payload": "x".repeat(300)}),
                     1 => {
                         json!({"payload": 1, "key": format!("{}", n % 3), "on_duplicate": "replace", "ttl_ms": 20})

@@ -37,6 +37,7 @@ mod get_delete;
 mod glances;
 mod gone;
 mod groups;
+mod groups_fair;
 mod groups_hard;
 mod groups_rate;
 mod growth;

@@ -16,6 +16,7 @@ const KEYS: u32 = 5;
 fn message(random: &mut StdRng) -> Value {
     let mut message = json!({"payload": random.random_range(0..1000)});
     let key = format!("k{}", random.random_range(0..KEYS));
+    let group = format!("g{}", random.random_range(0..3));
     let mut maybe = |name: &str, odds: u32, value: Value| {
         if random.random_range(0..odds) == 0 {
             message[name] = value;
@@ -27,7 +28,10 @@ fn message(random: &mut StdRng) -> Value {
     maybe("max_attempts", 3, json!(1));
     maybe("backoff", 4, json!({"kind": "fixed", "base_ms": 50}));
     maybe("key", 2, json!(key));
+    maybe("group", 2, json!(group));
     if message.get("key").is_some() {
+        // A message keeps its group.
+        message.as_object_mut().unwrap().remove("group");
         message["on_duplicate"] = json!(["return", "reject", "replace"].choose(random).unwrap());
         message["key_until"] = json!(["done", "granted"].choose(random).unwrap());
     }
@@ -99,6 +103,9 @@ async fn step(client: &Client, topic: &str, random: &mut StdRng, held: &mut Vec<
                 json!({"ttl_ms": null, "max_attempts": 2}),
                 json!({"retention": {"acked_ms": 300, "dead_max": 3}}),
                 json!({"retention": {"dead_ms": 300}, "max_attempts": 5}),
+                json!({"group_order": "fair", "group_concurrency": null}),
+                json!({"group_order": "fair", "group_concurrency": 2, "group_rate_per_s": 50}),
+                json!({"group_order": "strict", "group_rate_per_s": null}),
             ];
             client.update_topic(topic, change.choose(random).unwrap().clone()).await
         }
@@ -140,7 +147,7 @@ async fn whatever_is_done_at_once_every_snapshot_is_in_balance() {
     while client.purge(&topic, &["ready", "delayed", "dead"]).await.expect(200).number("remaining")
         > 0
     {}
-    let none = json!({"delayed": 0, "ready": 0, "leased": 0, "dead": 0});
+    let none = json!({"delayed": 0, "ready": 0, "blocked": 0, "leased": 0, "dead": 0});
     topic_becomes(&client, &topic, json!({"counts": none})).await;
     for key in 0..KEYS {
         let path = format!("/topics/{topic}/keys/k{key}");

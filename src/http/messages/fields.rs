@@ -43,8 +43,8 @@ request! {
         /// How long the message holds its key. Default: `done`. Only with `key`.
         pub key_until: Option<KeyUntil>,
         /// A group, 1 to 255 characters. Messages of a group are leased in the order in which they were published, as
-        /// many at a time as the topic's `group_concurrency`. In a topic of several partitions not with `key` or a policy for
-        /// duplicates.
+        /// many at a time as the topic's `group_concurrency`; or in turn with other groups, if its `group_order` is `fair`. In a
+        /// topic of several partitions not with `key` or a policy for duplicates.
         #[example = "customer-7"]
         pub group: Option<Key>,
     }

@@ -9,9 +9,10 @@ use crate::{
     },
 };
 use dueq_model::{
-    Backoff, CallUrl, DeadForm, Durability, MAX_GROUP_CONCURRENCY, MAX_IDEMPOTENCY_WINDOW_MS,
-    MAX_LEASED_LIMIT, MAX_PARTITIONS, MAX_PAYLOAD_BYTES, MAX_TOPIC_MESSAGES, Millis, OnFull, Push,
-    Retention, TopicName, TopicSettings, retention_settings, topic_settings,
+    Backoff, CallUrl, DeadForm, Durability, GroupOrder, MAX_GROUP_CONCURRENCY,
+    MAX_IDEMPOTENCY_WINDOW_MS, MAX_LEASED_LIMIT, MAX_PARTITIONS, MAX_PAYLOAD_BYTES,
+    MAX_TOPIC_MESSAGES, Millis, OnFull, Push, Retention, TopicName, TopicSettings,
+    retention_settings, topic_settings,
 };
 
 request! {
@@ -51,6 +52,13 @@ topic_settings! { configured TopicSettings
     request TopicFields
     /// A topic's configuration, for messages that do not override it.
     answer TopicConfig
+}
+
+impl<'a> TopicConfig<'a> {
+    /// That of a topic, with the number of leases that a group has.
+    pub fn of(settings: &'a TopicSettings) -> Self {
+        Self { group_concurrency: settings.leased_per_group(), ..Self::from(settings) }
+    }
 }
 
 shown! {
@@ -260,7 +268,8 @@ mod tests {
                 dead_max: 3,
                 ..Retention::default()
             },
-            group_concurrency: 2,
+            group_order: GroupOrder::Fair,
+            group_concurrency: Some(2),
             group_rate_per_s: Some(0.5),
             group_burst: 3,
             ..TopicSettings::default()

@@ -4,7 +4,7 @@ use crate::{prelude::*, request::cursor};
 use dueq_store as store;
 
 answer! {
-    /// A group of messages that are leased in order.
+    /// A group of messages that are leased in order, or in turn with other groups.
     pub struct Group {
         /// Its name.
         #[example = "customer-7"]
@@ -13,6 +13,8 @@ answer! {
         leased: i64,
         /// Messages that wait for earlier ones of the group.
         blocked: i64,
+        /// Messages that are delayed or ready.
+        waiting: i64,
         /// When the next message of the group that is not blocked can be leased, RFC 3339 in UTC with ms. Absent if there is
         /// none.
         next_at: Option<Instant>,
@@ -31,8 +33,8 @@ answer! {
 
 impl From<store::Group> for Group {
     fn from(found: store::Group) -> Self {
-        let store::Group { name: group, leased, blocked, next_at, .. } = found;
-        Self { group, leased, blocked, next_at: next_at.map(Instant) }
+        let store::Group { name: group, leased, blocked, waiting, next_at, .. } = found;
+        Self { group, leased, blocked, waiting, next_at: next_at.map(Instant) }
     }
 }
 
@@ -66,6 +68,6 @@ pub async fn list_groups(
 )]
 pub async fn get_group(cx: Context, GroupPath(name, group): GroupPath, _: NoQuery) -> Answer {
     let found = cx.store.group(&name, &group).await?.map(Group::from);
-    let none = Group { group, leased: 0, blocked: 0, next_at: None };
+    let none = Group { group, leased: 0, blocked: 0, waiting: 0, next_at: None };
     Ok(json(&found.unwrap_or(none)))
 }

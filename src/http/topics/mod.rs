@@ -162,7 +162,7 @@ pub async fn answer_with_topic(
     let answer = Topic {
         name,
         revision: topic.revision,
-        config: (&topic.settings).into(),
+        config: TopicConfig::of(&topic.settings),
         paused: snapshot.paused,
         counts: (&snapshot).into(),
         totals: TopicTotals::of(&snapshot.totals),

@@ -3,7 +3,8 @@
 
 use crate::{input::*, openapi::describe::Described};
 use dueq_model::{
-    Backoff, CallMethod, CallUrl, DeadForm, Durability, MASK, OnFull, SigningSecret, TopicName,
+    Backoff, CallMethod, CallUrl, DeadForm, Durability, GroupOrder, MASK, OnFull, SigningSecret,
+    TopicName,
 };
 use serde::Serialize;
 use std::{borrow::Cow, collections::BTreeMap};
@@ -82,6 +83,7 @@ shown! {
     CallUrl as &'a str: CallUrl::as_str;
     DeadForm as DeadForm: |it| *it;
     Durability as Durability: |it| *it;
+    GroupOrder as GroupOrder: |it| *it;
     OnFull as OnFull: |it| *it;
     TopicName as &'a TopicName: |it| it;
     Vec<SigningSecret> as Vec<&'static str>: |it| vec![MASK; it.len()];

@@ -34,7 +34,7 @@ impl Settle for Ack {
         // Plain messages need no more.
         let grouped = partition.topic.settings.grouped;
         command
-            .arg(if grouped { 19 } else { 11 })
+            .arg(if grouped { 20 } else { 11 })
             .arg(&keys.unack)
             .arg(&keys.last)
             .arg(&keys.messages)
@@ -44,6 +44,7 @@ impl Settle for Ack {
         if grouped {
             command.arg(&keys.heads).arg(&keys.queued).arg(&keys.blocked).arg(&keys.rates);
             command.arg(&keys.delayed).arg(&keys.delayed_prio).arg(&keys.ready).arg(&keys.turns);
+            command.arg(&keys.offers);
         }
     }
 

@@ -28,6 +28,8 @@ pub struct Group {
     pub leased: i64,
     /// Messages that wait for others of the group.
     pub blocked: i64,
+    /// Messages that wait for their due time or for a consumer.
+    pub waiting: i64,
     /// When the next of the others is due; `None` if there is none.
     pub next_at: Option<Millis>,
 }
@@ -117,13 +119,14 @@ fn list(partition: &Partition, after: &str, limit: usize, alone: &str) -> Reques
 pub(crate) fn read_groups(reply: &mut Reply<'_>) -> Result<SomeGroups, CallError> {
     reply.now()?;
     let more = reply.int()? == 1;
-    let mut items = Vec::with_capacity(reply.len() / 5);
+    let mut items = Vec::with_capacity(reply.len() / 6);
     while !reply.is_empty() {
         items.push(Group {
             id: reply.text()?,
             name: reply.text()?,
             leased: reply.int()?,
             blocked: reply.int()?,
+            waiting: reply.int()?,
             next_at: reply.instant()?,
         });
     }

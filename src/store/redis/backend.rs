@@ -38,9 +38,11 @@ pub(crate) const SPLIT_VERSION: i64 = 3;
 pub(crate) const GROUPS_VERSION: i64 = 4;
 /// That of what clients of SQS set, and of dead letters in their own form.
 pub(crate) const SQS_VERSION: i64 = 5;
-/// The newest version that this program reads. From this one on, a dueq minds `min_reader`, and keeps members that it does
+/// That of topics whose groups take turns.
+pub(crate) const FAIR_VERSION: i64 = 6;
+/// The newest version that this program reads. From version 5 on, a dueq minds `min_reader`, and keeps members that it does
 /// not know of settings, schedules and bodies when it changes what is beside them.
-pub const KNOWN_VERSION: i64 = SQS_VERSION;
+pub const KNOWN_VERSION: i64 = FAIR_VERSION;
 /// How long calls that are under way when the primary has moved may still be answered by the old one.
 const MOVE_GRACE: Duration = Duration::from_millis(100);
 /// What a primary cannot confirm meanwhile.

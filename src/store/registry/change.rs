@@ -236,7 +236,8 @@ fn opening_call(partition: &Partition) -> Command {
         .arg(most)
         .arg(topic.partitions.len());
     let paused = topic.is_split().then(|| u8::from(topic.settings.paused).to_string());
-    open.arg(paused.unwrap_or_default()).arg(group_rules(&topic.settings))
+    let open = open.arg(paused.unwrap_or_default()).arg(group_rules(&topic.settings));
+    open.arg(if topic.settings.is_fair() { "1" } else { "" })
 }
 
 /// Is a topic deleted once this partition is closed?
@@ -271,11 +272,12 @@ impl Lost {
 
 /// What scripts mind of groups, as their `group_rules` reads it; empty where it is the default.
 fn group_rules(settings: &TopicSettings) -> String {
-    let TopicSettings { group_concurrency, group_rate_per_s, group_burst, .. } = settings;
+    let TopicSettings { group_rate_per_s, group_burst, .. } = settings;
+    let most = settings.leased_per_group().unwrap_or_default();
     match group_rate_per_s {
-        None if *group_concurrency == 1 => String::new(),
-        None => format!("{group_concurrency},,1"),
-        Some(rate) => format!("{group_concurrency},{:.0},{group_burst}", (1e6 / rate).round()),
+        None if most == 1 => String::new(),
+        None => format!("{most},,1"),
+        Some(rate) => format!("{most},{:.0},{group_burst}", (1e6 / rate).round()),
     }
 }
 

@@ -46,7 +46,7 @@ impl Store {
         let mut named = named;
         if ready && !delayed && !blocked {
             let topic = self.registry.look_up(name).await?.ok_or(Error::TopicNotFound)?;
-            if topic.settings.grouped {
+            if topic.settings.grouped && !topic.settings.is_fair() {
                 // With each of them the next of its group gets ready, which is not to go as well. So they are listed before
                 // the first goes.
                 let walk = Walk { change: Change::Purge, state: State::Ready, page: MAX_HEADS };

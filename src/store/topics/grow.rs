@@ -105,9 +105,11 @@ impl Store {
             let keys = Command::new("HLEN").arg(&partition.keys.keys);
             let answering = self.now_at(&partition).to_string();
             let idem = Command::new("ZCOUNT").arg((&partition.keys.idem_due, answering, "+inf"));
-            // Each group with messages has at least one head.
+            // Each group with messages has at least one head, unless it is fair.
             let heads = Command::new("ZCARD").arg(&partition.keys.heads);
-            let counts = [keys, idem, heads].map(|count| self.lanes.command(count));
+            let waiting = if topic.settings.is_fair() { "+" } else { "-" };
+            let waiting = Command::new("ZLEXCOUNT").arg((&partition.keys.queued, "-", waiting));
+            let counts = [keys, idem, heads, waiting].map(|count| self.lanes.command(count));
             let counts = try_join_all(counts).await?;
             let names: Result<Millis, _> = counts.into_iter().map(int).sum();
             Ok::<_, Error>(names? + self.dead_names(&partition).await?.max(died))

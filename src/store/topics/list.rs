@@ -69,12 +69,25 @@ struct Set {
     part: u8,
 }
 
-/// The sets of a state.
-fn sets(state: State) -> &'static [Set] {
+/// The sets of a state. In a fair topic, what waits in groups is delayed or ready.
+fn sets(state: State, is_fair: bool) -> &'static [Set] {
     const fn set(name: &'static str, which: &'static str, part: u8) -> Set {
         Set { name, which, part }
     }
     match state {
+        State::Delayed if is_fair => {
+            &const {
+                [
+                    set("delayed", "later", 0),
+                    set("delayed_prio", "later", 0),
+                    set("blocked", "later", 0),
+                ]
+            }
+        }
+        State::Ready if is_fair => {
+            &const { [set("ready", "all", 0), set("delayed", "due", 1), set("blocked", "due", 1)] }
+        }
+        State::Blocked if is_fair => &[],
         State::Delayed => &const { [set("delayed", "later", 0), set("delayed_prio", "later", 0)] },
         State::Ready => &const { [set("ready", "all", 0), set("delayed", "due", 1)] },
         State::Leased => &const { [set("unack", "held", 0), set("last", "held", 0)] },
@@ -156,8 +169,8 @@ impl Store {
             more: after.is_none_or(|after| after.part <= set.part),
             stuck: false,
         };
-        let sources =
-            topic.all().flat_map(|it| sets(state).iter().map(move |set| (it.clone(), set)));
+        let sets = sets(state, topic.settings.is_fair());
+        let sources = topic.all().flat_map(|it| sets.iter().map(move |set| (it.clone(), set)));
         let mut sources: Vec<_> = sources.map(|(it, set)| source(it, set)).collect();
         let (mut count, mut bytes, mut last) = (0, 0, None);
         let reads_bodies = bodies || query.is_some_and(MessageQuery::needs_body);
@@ -213,7 +226,7 @@ impl Store {
         name: &PartitionName,
         list: ListSome,
     ) -> Result<ListedSome, Error> {
-        self.list_set(name, sets(State::Dead)[0], list).await
+        self.list_set(name, sets(State::Dead, false)[0], list).await
     }
 
     async fn list_set(
@@ -339,8 +352,7 @@ pub(crate) fn read_listed(
         let max = extra.options.max_attempts.map_or(topic_max, i64::from);
         let waits = matches!(state, State::Delayed | State::Ready | State::Blocked);
         // Of a message that was granted before it is not known here when it first fell due, nor of one that waited for a rate.
-        let rated =
-            extra.options.group.is_some() && reply.topic().settings.group_rate_per_s.is_some();
+        let rated = extra.options.group.is_some() && reply.topic().settings.has_group_turns();
         let ttl = extra.options.ttl_ms.or((topic_ttl > 0).then_some(topic_ttl));
         let expires_at = ttl
             .filter(|_| waits && extra.attempts == 0 && (state == State::Delayed || !rated))

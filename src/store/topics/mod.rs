@@ -98,8 +98,9 @@ impl Store {
             {
                 continue;
             }
-            let raised = before
-                .is_some_and(|it| it.grouped && it.group_concurrency < settings.group_concurrency);
+            let rules =
+                |it: &TopicSettings| (it.group_order, it.group_concurrency, it.group_rate_per_s);
+            let raised = before.is_some_and(|it| it.grouped && rules(it) != rules(&settings));
             if let Some(created) =
                 self.registry.put(name, (maker, None), &settings, worked_from).await?
             {

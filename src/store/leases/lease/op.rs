@@ -50,7 +50,7 @@ impl Op for Lease {
     fn write(group: &[Self], partition: &Partition, epoch: Epoch, command: &mut Cmd) {
         let topic = &partition.topic;
         // All but those of the idempotency keys, which a lease never needs, and of groups where there are none.
-        let keys = &partition.keys.all()[..if topic.settings.grouped { 20 } else { 15 }];
+        let keys = &partition.keys.all()[..if topic.settings.grouped { 21 } else { 15 }];
         command.arg(keys.len()).arg(keys);
         let waits = group.iter().any(|lease| lease.waits);
         let sized = is_sized(group);

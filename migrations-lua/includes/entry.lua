@@ -1,0 +1,66 @@
+-- @include message
+-- The lines of groups: what the entries in `heads` and `queued` look like, and the rules of the topic for its groups.
+
+-- What the entries of a group begin with: 16 hex digits. Two groups of the same ID would only wait for each other.
+local function group_id(group)
+  return string.sub(redis.sha1hex(group), 1, 16)
+end
+
+-- The group of a message and its entry, or false if it is in none.
+local function entry_of(member, rest)
+  local _, _, _, _, _, group, order = parse_rest(rest)
+  if group == '' then return false end
+  local id = group_id(group)
+  return id, table.concat({ id, order, member })
+end
+
+-- The entry in `queued` of a message that waits in a fair topic: those of a group are in the order of their priorities, then of
+-- their due times (ms). The 'f' puts them behind all entries that are in the order of publishing.
+local function fair_entry(id, priority, due, member)
+  return table.concat({ id, string.format('f%02x%012x', 255 - priority, due), member })
+end
+
+-- The member in an entry of either kind.
+local function entry_member(entry)
+  return string.sub(entry, -11)
+end
+
+-- Where the entries of a group begin and end.
+local function bounds_of(id)
+  return table.concat({ '[', id }), table.concat({ '(', id, 'g' })
+end
+
+-- How many entries of a group are in `heads` or `queued`.
+local function entries_of(zset, id)
+  return redis.call('ZLEXCOUNT', zset, bounds_of(id))
+end
+
+-- How many heads a group may have (in a fair topic: leases; 0: any number), the time between two grants in µs (nil: any), how
+-- many may come at once, and whether the topic is fair: '1', 's' if it was and still has entries of that time, or false.
+local function group_rules(k)
+  local known = k.group_rules
+  if not known then
+    local meta = redis.call('HMGET', k.meta, 'group_rules', 'fair')
+    local most, interval, burst = string.match(meta[1] or '', '^(%d+),(%d*),(%d+)$')
+    known = { tonumber(most or 1), tonumber(interval or ''), tonumber(burst or 1), meta[2] }
+    k.group_rules = known
+  end
+  return known[1], known[2], known[3], known[4]
+end
+
+local function is_fair(k)
+  local _, _, _, fair = group_rules(k)
+  return fair == '1'
+end
+
+-- What `rates` calls the turns of a group that were taken by grants. Its ID alone stands for these and those of its heads so far.
+local function granted_turns(id)
+  return table.concat({ id, 'g' })
+end
+
+-- Where the turns of a group end (µs) once a message that fell due at `due` is granted now, or false if its turn has not come.
+-- A consumer that comes a little late delays none of the next ones.
+local function take_turn(ahead, now, due, interval, burst)
+  ahead = math.max(ahead, math.max(due, now - 50) * 1000)
+  return ahead - (burst - 1) * interval <= now * 1000 and ahead + interval
+end

@@ -1,0 +1,361 @@
+-- @include budget
+-- @include entry
+-- @include message
+-- @include waiting
+-- Fair topics: the messages of a group do not wait for each other, but groups take turns, so that none waits for all messages of
+-- another.
+--
+-- A message of a group that is not leased is in `blocked`, by due time, and in `queued`, whose entries have those of a group in
+-- the order in which they are granted. It does not move when it falls due. One that is leased is in `heads`. `offers` says when a
+-- lease looks at a group: in the order of virtual turns (start-time fair queueing), or, for the group's ID and 'p', at an instant.
+-- A grant moves its group one turn on. A group that comes takes the first of the present turns. One that has nothing to
+-- grant when its turn comes is forgotten: then its turn is past, and it may as well come again as a new one. So `offers` needs no
+-- care: every group with a message that could go has an entry there, and one that is there in vain costs a lookup.
+
+-- By how much a grant moves its group on.
+local TURN = 10000
+-- What is added to an instant (ms) in `offers`, so that instants come before turns.
+local INSTANT = -4503599627370496
+
+-- The first turn of those that groups wait for.
+local function present_turn(k)
+  return redis.call('ZRANGEBYSCORE', k.offers, 0, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2] or '0'
+end
+
+-- Has leases look at groups once these messages of theirs are due. `dues` holds instants (ms) by ID.
+local function offer(k, dues, now)
+  local turns, instants, present = {}, {}, nil
+  for id, due in pairs(dues) do
+    if due > now then
+      instants[#instants + 1], instants[#instants + 2] = string.format('%d', INSTANT + due), table.concat({ id, 'p' })
+    else
+      present = present or present_turn(k)
+      turns[#turns + 1], turns[#turns + 2] = present, id
+    end
+  end
+  if #turns > 0 then redis.call('ZADD', k.offers, 'NX', unpack(turns)) end
+  if #instants > 0 then redis.call('ZADD', k.offers, 'LT', unpack(instants)) end
+end
+
+-- Whether a message of a group waits.
+local function has_line(k, id)
+  local from, upto = bounds_of(id)
+  return #redis.call('ZRANGEBYLEX', k.queued, from, upto, 'LIMIT', 0, 1) > 0
+end
+
+-- Adds a message that is in no other set to the line of its group.
+local function enter_line(k, id, member, priority, due, now)
+  redis.call('ZADD', k.blocked, due, member)
+  redis.call('ZADD', k.queued, 0, fair_entry(id, priority, due, member))
+  offer(k, { [id] = due }, now)
+end
+
+-- Takes those of these messages out of their groups' lines that wait there, before their `extra` changes. `ids` and `orders` hold
+-- those of each, by index.
+local function leave_line(k, members, ids, orders)
+  local dues, entries, left, extras = redis.call('ZMSCORE', k.blocked, unpack(members)), {}, {}, nil
+  for i = 1, #members do
+    if dues[i] and ids[i] then
+      extras = extras or redis.call('HMGET', k.extra, unpack(members))
+      local _, _, _, priority = parse_extra(extras[i])
+      entries[#entries + 1] = fair_entry(ids[i], priority, tonumber(dues[i]), members[i])
+      -- As long as the topic has been fair for a short time only, or is no longer.
+      entries[#entries + 1] = table.concat({ ids[i], orders[i], members[i] })
+      left[ids[i]] = true
+    end
+  end
+  if #entries == 0 then return end
+  redis.call('ZREM', k.queued, unpack(entries))
+  redis.call('ZREM', k.blocked, unpack(members))
+  local present = tonumber(present_turn(k))
+  for id in pairs(left) do
+    if not has_line(k, id) then
+      redis.call('ZREM', k.offers, table.concat({ id, 'p' }))
+      -- One that had more turns than others waits for its next turn, even if it comes again.
+      if tonumber(redis.call('ZSCORE', k.offers, id) or math.huge) <= present then redis.call('ZREM', k.offers, id) end
+    end
+  end
+end
+
+-- The same for a message that is about to change: `wait_again`, or `reschedule`, puts it back.
+local function step_out(k, member, group, order)
+  if group == '' then return end
+  local _, _, _, fair = group_rules(k)
+  if fair then leave_line(k, { member }, { group_id(group) }, { order }) end
+end
+
+-- Leases of these groups have ended: where their number is limited, others of the group may go.
+local function free_leases(k, ids, now)
+  if (group_rules(k)) == 0 then return end
+  local dues = {}
+  for id in pairs(ids) do
+    if has_line(k, id) then dues[id] = now end
+  end
+  if not next(dues) then return end
+  offer(k, dues, now)
+  wake(k.meta, redis.call('HGET', k.meta, 'sleep'), now)
+end
+
+-- Adds a message that is not leased any more to where it waits. `group` and `order` are '' for one that is in no group.
+local function wait_again(k, member, priority, due, now, group, order)
+  if group == '' or not is_fair(k) then
+    place(member, priority, due, now, k.delayed, k.delayed_prio, k.ready)
+    return
+  end
+  local id = group_id(group)
+  enter_line(k, id, member, priority, due, now)
+  if redis.call('ZREM', k.heads, table.concat({ id, order, member })) > 0 then free_leases(k, { [id] = true }, now) end
+end
+
+-- Gives up to 64 entries of a group the order of a fair topic, which have that of publishing: the topic was strict, or they were
+-- loaded.
+local function adopt(k, id)
+  local entries = redis.call('ZRANGEBYLEX', k.queued, table.concat({ '[', id }), table.concat({ '(', id, 'f' }), 'LIMIT', 0, 64)
+  local members, fair = {}, {}
+  for i = 1, #entries do members[i] = entry_member(entries[i]) end
+  local dues, extras = redis.call('ZMSCORE', k.blocked, unpack(members)), redis.call('HMGET', k.extra, unpack(members))
+  for i = 1, #members do
+    local _, _, _, priority = parse_extra(extras[i])
+    if dues[i] then fair[#fair + 1], fair[#fair + 2] = 0, fair_entry(id, priority, tonumber(dues[i]), members[i]) end
+  end
+  spend(k, 5 * #members)
+  redis.call('ZREM', k.queued, unpack(entries))
+  if #fair > 0 then redis.call('ZADD', k.queued, unpack(fair)) end
+end
+
+-- The next message of a group in `fair_front` that may go now: its entry, its due time, and where the turns at the group's rate end
+-- with it; false if there is none.
+local function next_in_line(k, group, now)
+  local id = group.id
+  local most, interval, burst = group_rules(k)
+  if most > 0 then
+    group.free = (group.free or most - entries_of(k.heads, id)) - 1
+    if group.free < 0 then return false end
+  end
+  while true do
+    local entry = group.list and group.list[group.at]
+    if not entry then
+      if group.list and #group.list < group.size then return false end
+      group.size = group.list and 16 or 1
+      local from = group.from or table.concat({ '[', id })
+      group.list, group.at = redis.call('ZRANGEBYLEX', k.queued, from, table.concat({ '(', id, 'g' }), 'LIMIT', 0, group.size), 1
+      spend(k, 4 + #group.list / 4)
+      entry = group.list[1]
+      if not entry then return false end
+    end
+    if string.byte(entry, 17) ~= 102 then
+      adopt(k, id)
+      group.from, group.list = table.concat({ '[', id, 'f' }), nil
+    else
+      local due = tonumber(string.sub(entry, 20, 31), 16)
+      if due <= now then
+        if interval and parse_extra(redis.call('HGET', k.extra, entry_member(entry))) == 0 then
+          group.ahead = group.ahead or tonumber(redis.call('ZSCORE', k.rates, granted_turns(id)) or 0)
+          local ahead = take_turn(group.ahead, now, due, interval, burst)
+          if not ahead then
+            group.coming = math.min(group.coming, math.ceil((group.ahead - (burst - 1) * interval) / 1000))
+            return false
+          end
+          group.ahead = ahead
+        end
+        group.at, group.from = group.at + 1, table.concat({ '(', entry })
+        return entry, due, group.ahead
+      end
+      -- Those behind it are due later, as far as they have its priority.
+      group.coming = math.min(group.coming, due)
+      local below = tonumber(string.sub(entry, 18, 19), 16) + 1
+      if below > 255 then return false end
+      group.from, group.list = table.concat({ '[', id, string.format('f%02x', below) }), nil
+    end
+  end
+end
+
+-- The next `most` messages in line of a fair topic, as `front`: one group after another. Messages without a group are those of one group,
+-- whose ID is ''. Notes in `k` what `take_line` needs to know of them; whether more may be there (`more`), and whether the call
+-- has no room to look for them (`cut`).
+local function fair_front(k, now, most)
+  local plain, plain_dues = {}, {}
+  if not k.unpromoted then plain, plain_dues = plain_front(k, now, most) end
+  if #plain > 0 then offer(k, { [''] = now }, now) end
+  local offered = redis.call('ZRANGEBYSCORE', k.offers, 0, '+inf', 'WITHSCORES', 'LIMIT', 0, most)
+  local line, first, members, dues, picks = {}, 1, {}, {}, {}
+  for i = 1, #offered, 2 do
+    line[#line + 1] = { id = offered[i], turn = tonumber(offered[i + 1]), at = 1, coming = math.huge }
+  end
+  local gone, coming = {}, {}
+  while line[first] and #members < most and (first == 1 or has_room(k)) do
+    local group, member, entry, due, ahead = line[first], nil, nil, nil, nil
+    first = first + 1
+    if group.id == '' then
+      member, due, group.at = plain[group.at], plain_dues[group.at], group.at + 1
+    else
+      entry, due, ahead = next_in_line(k, group, now)
+      member = entry and entry_member(entry)
+    end
+    if member then
+      local n, place = #members + 1, #line + 1
+      group.turn, group.taken = group.turn + TURN, true
+      members[n], dues[n], picks[n] = member, due, { id = group.id, entry = entry, turn = group.turn, ahead = ahead }
+      while place > first and line[place - 1].turn > group.turn do
+        line[place] = line[place - 1]
+        place = place - 1
+      end
+      line[place] = group
+    else
+      if not group.taken then gone[#gone + 1] = group.id end
+      if group.coming < math.huge then coming[group.id] = group.coming end
+    end
+  end
+  if #gone > 0 then redis.call('ZREM', k.offers, unpack(gone)) end
+  offer(k, coming, now)
+  k.picks, k.more = picks, line[first] ~= nil
+  k.cut = #members < most and (k.more or #offered == 2 * most)
+  -- An entry of a message that does not wait is the audit's; nothing is granted twice.
+  local there = #members > 0 and redis.call('ZMSCORE', k.blocked, unpack(members))
+  for i = #members, 1, -1 do
+    if picks[i].entry and tonumber(there[i]) ~= dues[i] then
+      redis.call('ZREM', k.queued, picks[i].entry)
+      for _, list in ipairs({ members, dues, picks }) do table.remove(list, i) end
+      k.cut = true
+    end
+  end
+  return members, dues
+end
+
+-- Takes the first of the messages in line, these, which are granted. Returns their extras.
+local function take_line(k, members)
+  local extras, entries, heads, turns, ends = redis.call('HMGET', k.extra, unpack(members)), {}, {}, {}, {}
+  for i = 1, #members do
+    local pick = k.picks[i]
+    turns[pick.id] = pick.turn
+    if pick.entry then
+      local _, _, _, _, rest = parse_extra(extras[i])
+      local _, _, _, _, _, _, order = parse_rest(rest)
+      entries[#entries + 1] = pick.entry
+      heads[#heads + 1], heads[#heads + 2] = 0, table.concat({ pick.id, order, members[i] })
+      if pick.ahead then ends[granted_turns(pick.id)] = pick.ahead end
+    end
+  end
+  local offers, rates = {}, {}
+  for id, turn in pairs(turns) do offers[#offers + 1], offers[#offers + 2] = string.format('%d', turn), id end
+  for id, ahead in pairs(ends) do rates[#rates + 1], rates[#rates + 2] = string.format('%d', ahead), id end
+  redis.call('ZADD', k.offers, unpack(offers))
+  if #rates > 0 then redis.call('ZADD', k.rates, unpack(rates)) end
+  if #entries > 0 then
+    redis.call('ZREM', k.queued, unpack(entries))
+    redis.call('ZREM', k.blocked, unpack(members))
+    redis.call('ZADD', k.heads, unpack(heads))
+  end
+  if #entries < #members then
+    redis.call('ZREM', k.ready, unpack(members))
+    redis.call('ZREM', k.delayed, unpack(members))
+  end
+  return extras
+end
+
+-- Gives groups a turn whose instant has come. Returns whether there may be more.
+local function wake_groups(k, now)
+  local come = redis.call('ZRANGEBYSCORE', k.offers, '-inf', string.format('%d', INSTANT + now), 'LIMIT', 0, 256)
+  if #come == 0 then return false end
+  redis.call('ZREM', k.offers, unpack(come))
+  local dues = {}
+  for i = 1, #come do dues[string.sub(come[i], 1, 16)] = now end
+  offer(k, dues, now)
+  spend(k, 2 * #come)
+  return #come == 256
+end
+
+-- When a lease is to look at a group next, in ms; infinite if there is none.
+local function next_instant(k)
+  local first = tonumber(redis.call('ZRANGE', k.offers, 0, 0, 'WITHSCORES')[2] or 0)
+  return first < 0 and first - INSTANT or math.huge
+end
+
+-- When that message of a group is due (ms) which waits and is due first, or nearly so; and its member.
+local function earliest_of(k, id)
+  local earliest, member, below = math.huge, nil, 0
+  while below <= 255 do
+    local from = table.concat({ '[', id, below > 0 and string.format('f%02x', below) or '' })
+    local entry = redis.call('ZRANGEBYLEX', k.queued, from, table.concat({ '(', id, 'g' }), 'LIMIT', 0, 1)[1]
+    if not entry then break end
+    local due = tonumber(redis.call('ZSCORE', k.blocked, entry_member(entry)) or math.huge)
+    if not member or due < earliest then earliest, member = due, entry_member(entry) end
+    below = string.byte(entry, 17) == 102 and tonumber(string.sub(entry, 18, 19), 16) + 1 or 1
+    spend(k, 4)
+  end
+  return earliest, member
+end
+
+-- After a topic has become fair, or its limits have changed: moves heads that wait into the lines of their groups, then has leases
+-- look at all groups. `from` says after which entry of `heads` to continue, behind an 'h', or after which group, behind a 'q'.
+-- Returns whether more are left.
+local function free_groups(k, from, now)
+  while from and has_room(k) do
+    if string.byte(from) ~= 113 then
+      local after = from == '' and '-' or table.concat({ '(', string.sub(from, 2) })
+      local page, members = redis.call('ZRANGEBYLEX', k.heads, after, '+', 'LIMIT', 0, 64), {}
+      for i = 1, #page do members[i] = entry_member(page[i]) end
+      from = #page == 64 and table.concat({ 'h', page[64] }) or 'q'
+      -- There has to be one to ask for.
+      members[#page + 1] = ''
+      for _, zset in ipairs({ k.delayed, k.delayed_prio, k.ready }) do
+        local dues, own = redis.call('ZMSCORE', zset, unpack(members)), redis.call('ZMSCORE', k.turns, unpack(members))
+        for i = 1, #page do
+          if dues[i] then
+            local _, _, _, priority = parse_extra(redis.call('HGET', k.extra, members[i]))
+            redis.call('ZREM', zset, members[i])
+            redis.call('ZREM', k.heads, page[i])
+            redis.call('ZREM', k.turns, members[i])
+            local due = tonumber(own[i]) or (zset == k.ready and rank_due(dues[i]) or tonumber(dues[i]))
+            enter_line(k, string.sub(page[i], 1, 16), members[i], priority, due, now)
+            spend(k, 30)
+          end
+        end
+      end
+      spend(k, 64)
+    else
+      local last, dues, count = string.sub(from, 2), {}, 0
+      for _ = 1, 64 do
+        local after = last == '' and '-' or table.concat({ '(', last, 'g' })
+        local entry = redis.call('ZRANGEBYLEX', k.queued, after, '+', 'LIMIT', 0, 1)[1]
+        if not entry then break end
+        last, count = string.sub(entry, 1, 16), count + 1
+        dues[last] = now
+      end
+      offer(k, dues, now)
+      spend(k, 6 * count)
+      from = count == 64 and table.concat({ 'q', last })
+    end
+  end
+  wake(k.meta, redis.call('HGET', k.meta, 'sleep'), now)
+  if not from then
+    redis.call('HDEL', k.meta, 'raised')
+    return false
+  end
+  redis.call('HSET', k.meta, 'raised', from)
+  return true
+end
+
+-- After a fair topic has become strict: whether a group has entries that are not in the order of publishing.
+local function is_unordered(k, id)
+  local from, upto = table.concat({ '[', id, 'f' }), table.concat({ '(', id, 'g' })
+  return #redis.call('ZRANGEBYLEX', k.queued, from, upto, 'LIMIT', 0, 1) > 0
+end
+
+-- Gives up to 64 of them that order. Returns whether more are left.
+local function order_line(k, id)
+  local from, upto = table.concat({ '[', id, 'f' }), table.concat({ '(', id, 'g' })
+  local entries, members, ordered = redis.call('ZRANGEBYLEX', k.queued, from, upto, 'LIMIT', 0, 64), {}, {}
+  if #entries == 0 then return false end
+  for i = 1, #entries do members[i] = entry_member(entries[i]) end
+  local extras = redis.call('HMGET', k.extra, unpack(members))
+  for i = 1, #members do
+    local _, _, _, _, rest = parse_extra(extras[i])
+    local _, entry = entry_of(members[i], rest)
+    if entry then ordered[#ordered + 1], ordered[#ordered + 2] = 0, entry end
+  end
+  spend(k, 5 * #members)
+  redis.call('ZREM', k.queued, unpack(entries))
+  if #ordered > 0 then redis.call('ZADD', k.queued, unpack(ordered)) end
+  return #entries == 64
+end
