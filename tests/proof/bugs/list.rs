@@ -47,8 +47,8 @@ pub fn all() -> Vec<Bug> {
             .does("an update changes the payload and leaves a message ready that it delayed")
             .patch(
                 "update",
-                "  place(member, priority, due, now, k.delayed, k.delayed_prio, k.ready)\n  if interval",
-                "  place(member, priority, math.min(due, now), now, k.delayed, k.delayed_prio, k.ready)\n  if interval",
+                "  wait_again(k, member, priority, due, now, group, order)\n  if interval",
+                "  wait_again(k, member, priority, math.min(due, now), now, group, order)\n  if interval",
             ),
         bug("ttl ignored on redelivery", &["the contract"], probe!(grants::time_to_live))
             .does("a message that was granted before is granted again after its time to live")
@@ -336,10 +336,9 @@ pub fn all() -> Vec<Bug> {
             .does("a message that failed lets the next of its group go while it waits")
             .patch(
                 "nack",
-                "        place(member, priority, due, now, k.delayed, k.delayed_prio, k.ready)\n        if due < earliest",
-                "        local _, _, _, _, _, group, order = parse_rest(rest)\n\
-                         leave_groups(k, { member }, { group }, { order })\n\
-                         place(member, priority, due, now, k.delayed, k.delayed_prio, k.ready)\n        if due < earliest",
+                "        wait_again(k, member, priority, due, now, group, order)\n        if due < earliest",
+                "        leave_groups(k, { member }, { group }, { order })\n\
+                         wait_again(k, member, priority, due, now, group, order)\n        if due < earliest",
             ),
         bug("the dead hold their group", &["I8", "I17"], probe!(customers::a_dead_head))
             .does("a message that dies blocks its group for ever")
@@ -368,8 +367,8 @@ pub fn all() -> Vec<Bug> {
             .does("the messages of a group fall due as if it had no rate")
             .patch(
                 "*",
-                "return tonumber(most or 1), tonumber(interval or ''), tonumber(burst or 1)",
-                "return tonumber(most or 1), nil, tonumber(burst or 1)",
+                "return known[1], known[2], known[3], known[4]",
+                "return known[1], nil, known[3], known[4]",
             ),
         bug("next of a group at once", &["I18"], probe!(customers::a_slow_line))
             .does("the next message of a group does not wait for the rate of its group")
