@@ -180,7 +180,10 @@ local function fair_front(k, now, most)
   local offered = redis.call('ZRANGEBYSCORE', k.offers, 0, '+inf', 'WITHSCORES', 'LIMIT', 0, most)
   local line, first, members, dues, picks = {}, 1, {}, {}, {}
   for i = 1, #offered, 2 do
-    line[#line + 1] = { id = offered[i], turn = tonumber(offered[i + 1]), at = 1, coming = math.huge }
+    -- All fields at once: a table that grows costs more.
+    line[#line + 1] = {
+      id = offered[i], turn = tonumber(offered[i + 1]), at = 1, coming = math.huge, list = false, size = 0, from = false, taken = false,
+    }
   end
   local gone, coming = {}, {}
   while line[first] and #members < most and (first == 1 or has_room(k)) do

@@ -367,8 +367,8 @@ pub fn all() -> Vec<Bug> {
             .does("the messages of a group fall due as if it had no rate")
             .patch(
                 "*",
-                "return known[1], known[2], known[3], known[4]",
-                "return known[1], nil, known[3], known[4]",
+                "known = { tonumber(most or 1), tonumber(interval or ''),",
+                "known = { tonumber(most or 1), nil,",
             ),
         bug("next of a group at once", &["I18"], probe!(customers::a_slow_line))
             .does("the next message of a group does not wait for the rate of its group")
