@@ -280,8 +280,8 @@ pub fn all() -> Vec<Bug> {
             .does("a publish looks for its key as it was 20 ms before: two of one key both are stored")
             .patch(
                 "publish_special",
-                "local holder = not code and key ~= '' and holders[i]",
-                "local holder = not code and key ~= '' and holders[i]\n\
+                "local holder = key ~= '' and holders[i]",
+                "local holder = key ~= '' and holders[i]\n\
                       if holder and tonumber(redis.call('ZSCORE', k.delayed, holder) or 0) > up + 59980 then holder = nil end",
             ),
         bug("tokens read first", &["I5", "I15"], probe!(groups::one_token_by_two))
@@ -388,7 +388,7 @@ pub fn all() -> Vec<Bug> {
             .patch("*", "if #line > 64 then mark(k, id, half) end", ""),
         bug("lives end in line", &["I18"], probe!(customers::a_ttl_in_line))
             .does("the time to live of a message begins before the rate of its group lets it go")
-            .patch("publish_special", "waits and interval and NEVER or due + tonumber(ttl)", "due + tonumber(ttl)"),
+            .patch("publish_special", "waits and interval and NEVER or math.max(due, now) + tonumber(ttl)", "due + tonumber(ttl)"),
         bug("one partition's leases", &["I18"], probe!(customers::leases_of_all_parts))
             .does("leases of a topic of several partitions are counted in none")
             .patch("count_leases", "return { now, leases,", "return { now, 0,"),
