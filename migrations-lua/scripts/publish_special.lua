@@ -158,15 +158,18 @@ for i = 1, n do
   local due = due_at(ARGV[at + 2], now, up)
   if max_wait then due = math.min(due, up + max_wait) end
   local holder = key ~= '' and holders[i]
-  local code, state, repeated, begins
+  local code, state, repeated, begins, begun, trails
   if not has_room(k) then code, state, due = 7, '', 0 end
 
   local first = not code and idem ~= '' and redis.call('HGET', k.idem, idem)
   if first then
     local until_ms, before, word, when, answered = string.match(first, '^(%d+),(%x+),(%a+),(%d+),(.*)$')
     if throttled then
-      -- Within an interval, one message waits for its end.
-      if tonumber(when) > now then due, holder = tonumber(when), answered else due = math.max(due, tonumber(until_ms)) end
+      -- Within an interval, one message waits for its end, and stays the only one until it is granted.
+      if tonumber(until_ms) > now then
+        begun, trails = tonumber(when), before == '1'
+        due, holder = begun > now and begun or tonumber(until_ms), trails and answered
+      end
     elseif tonumber(until_ms) > now then
       repeated = true
       if before == fingerprint then
@@ -183,16 +186,13 @@ for i = 1, n do
     end
   end
 
-  -- Where the next interval begins, whatever a group makes of it.
-  if throttled then begins = due end
-
   if holder and not code then
     -- What this lets go has its place by then.
     if drop_doomed or next(groups) or lists[k.blocked] then flush() end
     local where, when, known, waiting_now = meet(holder)
     local _, _, _, its_priority, its_rest = parse_extra(known)
     local _, _, _, its_hold, _, its_group, its_order = parse_rest(its_rest)
-    if where == 'leased' and (throttled or max_wait and its_hold == 'g') then
+    if throttled and (where == 'leased' or parse_extra(known) > 0) or where == 'leased' and max_wait and its_hold == 'g' then
       -- It has been granted, so a new message begins.
       grant_key(k, holder, known, its_rest)
     elseif waiting_now or where == 'leased' then
@@ -206,6 +206,10 @@ for i = 1, n do
         code, state, due = 8, '', 0
       else
         if max_wait then due = math.min(due, published_at(holder) + max_wait) end
+        if throttled then
+          begins = math.max(begun, now)
+          due = math.min(begins, when)
+        end
         if group ~= '' then extra = table.concat({ extra, its_order, ',', group, key }) end
         waits = where == 'blocked'
         step_out(k, holder, group, its_order)
@@ -232,6 +236,9 @@ for i = 1, n do
     -- Its due time has changed, or it waits again.
     if waiting_now then note(holder, code == 2 and due or when, code == 2 and priority or its_priority, where == 'blocked' or (fair and group ~= '')) end
   end
+
+  -- Where the interval of a new message begins, whatever a group makes of it.
+  if throttled and not begins then begins, trails = due, due > now end
 
   if on_duplicate == 'copy' then
     -- The next message counts again.
@@ -304,6 +311,7 @@ for i = 1, n do
     if code == 0 then note(member, due, priority, waits or (fair and group ~= '')) end
   end
   if idem ~= '' and code <= 2 and not repeated then
+    if throttled then fingerprint = trails and '1' or '0' end
     local over = int((begins or up) + tonumber(ARGV[at + 11]))
     redis.call('HSET', k.idem, idem, table.concat({ over, ',', fingerprint, ',', state, ',', int(begins or due), ',', member }))
     redis.call('ZADD', k.idem_due, over, idem)

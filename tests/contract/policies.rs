@@ -1,6 +1,8 @@
 //! The named policies for duplicates: `debounce` publishes when it has been quiet for a while, `throttle` at most once per
 //! interval, `once` once within a time.
 
+use std::time::Duration;
+
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
@@ -172,6 +174,39 @@ async fn one_message_waits_for_the_end_of_an_interval_whatever_becomes_of_the_ot
     // Another name has intervals of its own.
     let other = json!({"payload": 1, "throttle": {"key": "other", "every_ms": 60_000}});
     assert_eq!(client.publish(&topic, other).await.expect(201).text("state"), "ready");
+    topic_in_balance(&client, &topic).await;
+}
+
+#[tokio::test]
+async fn what_is_throttled_does_not_pile_up_while_consumers_are_behind() {
+    let (client, topic) = (client().await, topic("throttle"));
+    client.publish(&topic, throttled(0, 100)).await.expect(201);
+    client.post(&format!("/topics/{topic}/pause"), &json!({})).await.expect(200);
+    for n in 1..15 {
+        client.publish(&topic, throttled(n, 100)).await;
+        tokio::time::sleep(Duration::from_millis(40)).await;
+    }
+    client.post(&format!("/topics/{topic}/resume"), &json!({})).await.expect(200);
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    let leased = client.leased(&topic, json!({"max_messages": 50})).await;
+    assert!(leased.len() <= 2 && leased[leased.len() - 1]["payload"] == 14, "{leased:?}");
+    topic_in_balance(&client, &topic).await;
+}
+
+#[tokio::test]
+async fn a_throttled_message_that_was_run_stays_ready_and_one_that_failed_keeps_its_content() {
+    let (client, topic) = (client().await, topic("throttle"));
+    client.publish(&topic, throttled(1, 60_000)).await.expect(201);
+    client.ack_leased(&next(&client, &topic, 1).await).await.expect(204);
+    let trailing = client.publish(&topic, throttled(2, 60_000)).await.expect(201).text("id");
+    client.post("/messages/run", &json!({"ids": [trailing]})).await.expect(200);
+    let replaced = client.publish(&topic, throttled(3, 60_000)).await.expect(200);
+    assert_eq!((replaced.text("id"), replaced.text("state")), (trailing, "ready".to_owned()));
+    let failing = next(&client, &topic, 3).await;
+    client.nack_leased(&failing, json!({"delay_ms": 60_000})).await.expect(200);
+    let another = client.publish(&topic, throttled(4, 60_000)).await.expect(201);
+    assert_eq!(another.text("state"), "delayed");
+    assert_eq!(client.get(failing["id"].as_str().unwrap()).await.expect(200).number("payload"), 3);
     topic_in_balance(&client, &topic).await;
 }
 

@@ -88,13 +88,19 @@ impl World {
                 due = due.min(self.messages[holder].published_at + most);
             }
         }
-        if let Some(Policy::Throttle(key, _)) = sent.policy {
-            (holder, due) = match self.topic(at).throttled.get(&key).copied() {
-                Some((begin, _, waiting)) if begin > now => (Some(waiting), begin),
-                Some((_, end, _)) => (None, due.max(end)),
-                None => (None, due),
-            };
-            holder = holder.filter(|waiting| self.messages[*waiting].due().is_some());
+        let mut interval = None;
+        if let Some(Policy::Throttle(key, _)) = sent.policy
+            && let Some((begun, end, waiting, trails)) =
+                self.topic(at).throttled.get(&key).copied().filter(|(_, end, ..)| *end > now)
+        {
+            due = if begun > now { begun } else { end };
+            let m = &self.messages[waiting];
+            if let Some(its_due) = m.due().filter(|_| m.attempts == 0)
+                && trails
+            {
+                due = its_due.min(begun.max(now));
+                (holder, interval) = (Some(waiting), Some((begun.max(now), trails)));
+            }
         }
         let (message, duplicate) = match (holder, &sent.key) {
             (Some(holder), None) => {
@@ -125,7 +131,8 @@ impl World {
         let (state, due) = (m.state(now).unwrap_or_default(), m.due());
         if let Some(Policy::Throttle(key, every)) = sent.policy {
             let begin = due.unwrap_or(now);
-            self.topic(at).throttled.insert(key, (begin, begin + every, message));
+            let (begin, trails) = interval.unwrap_or((begin, begin > now));
+            self.topic(at).throttled.insert(key, (begin, begin + every, message, trails));
         }
         if let Some((name, body, window)) = named {
             let told = Told { until: now + window, body: body.to_owned(), message, due };

@@ -130,8 +130,9 @@ pub struct Topic {
     pub paused: bool,
     pub totals: BTreeMap<&'static str, i64>,
     pub told: BTreeMap<String, Told>,
-    /// Of what is throttled the latest interval: its begin, its end, and the message due at its begin.
-    pub throttled: BTreeMap<u8, (i64, i64, usize)>,
+    /// Of what is throttled the latest interval: its begin, its end, the message due at its begin, and whether that trails
+    /// another interval.
+    pub throttled: BTreeMap<u8, (i64, i64, usize, bool)>,
 }
 
 impl Topic {
@@ -298,7 +299,7 @@ impl World {
         let told = self.topics.iter().flatten().flat_map(|topic| topic.told.values());
         found.extend(told.map(|told| told.until));
         let throttled = self.topics.iter().flatten().flat_map(|topic| topic.throttled.values());
-        found.extend(throttled.flat_map(|(begin, end, _)| [*begin, *end]));
+        found.extend(throttled.flat_map(|(begin, end, ..)| [*begin, *end]));
         found.retain(|at| *at > self.now);
         found.sort_unstable();
         found.dedup();
