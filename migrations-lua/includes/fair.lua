@@ -296,9 +296,9 @@ local function free_groups(k, from, now)
   while from and has_room(k) do
     if string.byte(from) ~= 113 then
       local after = from == '' and '-' or table.concat({ '(', string.sub(from, 2) })
-      local page, members = redis.call('ZRANGEBYLEX', k.heads, after, '+', 'LIMIT', 0, 64), {}
+      local page, members = redis.call('ZRANGEBYLEX', k.heads, after, '+', 'LIMIT', 0, 16), {}
       for i = 1, #page do members[i] = entry_member(page[i]) end
-      from = #page == 64 and table.concat({ 'h', page[64] }) or 'q'
+      from = #page == 16 and table.concat({ 'h', page[16] }) or 'q'
       -- There has to be one to ask for.
       members[#page + 1] = ''
       for _, zset in ipairs({ k.delayed, k.delayed_prio, k.ready }) do
@@ -311,11 +311,11 @@ local function free_groups(k, from, now)
             redis.call('ZREM', k.turns, members[i])
             local due = tonumber(own[i]) or (zset == k.ready and rank_due(dues[i]) or tonumber(dues[i]))
             enter_line(k, string.sub(page[i], 1, 16), members[i], priority, due, now)
-            spend(k, 30)
+            spend(k, 45)
           end
         end
       end
-      spend(k, 64)
+      spend(k, 40)
     else
       local last, dues, count = string.sub(from, 2), {}, 0
       for _ = 1, 64 do
@@ -326,7 +326,7 @@ local function free_groups(k, from, now)
         dues[last] = now
       end
       offer(k, dues, now)
-      spend(k, 6 * count)
+      spend(k, 10 * count)
       from = count == 64 and table.concat({ 'q', last })
     end
   end

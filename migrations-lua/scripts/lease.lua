@@ -100,7 +100,7 @@ if special and most > 0 and (ttl or meta[5] or redis.call('EXISTS', k.expires) =
 end
 -- What has come to the front instead.
 if interval and most > 0 and expired + died > before then most = lib.hold_early(k, now, most, interval, burst, 1) end
-if special then most = math.min(most, lib.room_for(k, fair and 24 or (meta[3] and 20 or 8))) end
+if special then most = math.min(most, lib.room_for(k, fair and 32 or (meta[3] and 20 or 8))) end
 capped = capped or most < asked
 local ranked, due, line, line_dues = 0, 0, nil, nil
 if fair and most > 0 then
