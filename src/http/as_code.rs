@@ -49,7 +49,7 @@ fn topic_config(name: &TopicName, body: Bytes) -> Result<Value, Problem> {
     let PutTopicRequest { settings } = fields.read()?;
     let default = TopicSettings::default();
     let settings = settings.onto(&default, None, &default)?;
-    Ok(as_value(&TopicConfig::from(&settings)))
+    Ok(as_value(&TopicConfig::of(&settings)))
 }
 
 /// The configuration of a schedule that this body of a PUT gives it at `now`.
