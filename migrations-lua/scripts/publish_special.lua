@@ -190,9 +190,9 @@ for i = 1, n do
     -- What this lets go has its place by then.
     if drop_doomed or next(groups) or lists[k.blocked] then flush() end
     local where, when, known, waiting_now = meet(holder)
-    local _, _, _, its_priority, its_rest = parse_extra(known)
+    local attempts, counted, _, its_priority, its_rest = parse_extra(known)
     local _, _, _, its_hold, _, its_group, its_order = parse_rest(its_rest)
-    if throttled and (where == 'leased' or parse_extra(known) > 0) or where == 'leased' and max_wait and its_hold == 'g' then
+    if throttled and (where == 'leased' or attempts > 0) or where == 'leased' and max_wait and its_hold == 'g' then
       -- It has been granted, so a new message begins.
       grant_key(k, holder, known, its_rest)
     elseif waiting_now or where == 'leased' then
@@ -220,7 +220,6 @@ for i = 1, n do
         elseif waits then
           add_to(lists, k.queued, '0', table.concat({ id, its_order, holder }))
         end
-        local attempts, counted = parse_extra(known)
         local _, _, max_attempts, _, rest = parse_extra(extra)
         for _, zset in ipairs({ k.delayed, k.delayed_prio, k.ready }) do redis.call('ZREM', zset, holder) end
         redis.call('ZREM', k.expires, holder)

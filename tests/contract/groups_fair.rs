@@ -61,7 +61,7 @@ async fn groups_take_turns_within_a_lease_and_from_one_to_the_next() {
         let other = client.clone();
         let (one, two) = (client.lease_one(&topic).await, other.lease_one(&topic).await);
         assert_eq!(count(&[one.clone(), two.clone()], "a"), 1);
-        // What nobody else wants is for who has work.
+        // What no other group wants goes to the one that has work.
         let heavy = lease(&client, &topic, 100).await;
         assert_eq!(count(&heavy, "heavy"), 100);
         // A group that comes by now is next, however many turns the other has had.
@@ -73,7 +73,7 @@ async fn groups_take_turns_within_a_lease_and_from_one_to_the_next() {
         }
         ack(&client, &[got, vec![one, two], heavy].concat()).await;
         topic_in_balance(&client, &topic).await;
-        // A group gets no more than its turns by coming anew after each.
+        // A group gets no more than its turns by coming back after each.
         let mut turns = Vec::new();
         for n in 0..6 {
             client.published(&topic, json!({"payload": n, "group": "anew"})).await;
