@@ -34,13 +34,21 @@ fn one_for_each_probe() -> Vec<Bug> {
     each.collect::<BTreeMap<_, _>>().into_values().collect()
 }
 
+/// Probes measure time while other tests take it from them: one that was late or could not go on, and nothing worse, is run
+/// again by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_bug_every_probe_is_clean() {
-    let run = |bug: Bug| async move { (bug.name, control(&bug).await) };
+    let run = |bug: Bug| async move { (control(&bug).await, bug) };
     let runs = stream::iter(one_for_each_probe()).map(run).buffer_unordered(4);
-    let wrong: Vec<_> =
-        runs.filter(|(_, found)| std::future::ready(!found.is_empty())).collect().await;
-    assert!(wrong.is_empty(), "{wrong:#?}");
+    let wrong = runs.filter(|(found, _)| std::future::ready(!found.is_empty()));
+    for (mut found, bug) in wrong.collect::<Vec<_>>().await {
+        let late = ["I12", "I18", "the scenario failed"];
+        if found.iter().all(|found| late.iter().any(|late| found.starts_with(late))) {
+            eprintln!("{}: {found:?}", bug.name);
+            found = control(&bug).await;
+        }
+        assert!(found.is_empty(), "{}: {found:#?}", bug.name);
+    }
 }
 
 /// Run by hand, on a build with seeded bugs: `DUEQ_SEEDED_BINARY=… cargo test --test faults -- --ignored every_seeded_bug`;

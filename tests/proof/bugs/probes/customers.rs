@@ -172,16 +172,16 @@ pub async fn a_late_consumer(scene: &mut Scene) {
 pub async fn a_ttl_in_line(scene: &mut Scene) {
     let client = scene.dueq[0].client();
     let mut hand = scene.hand(0);
-    scene.configure(json!({"group_rate_per_s": 2})).await;
+    scene.configure(json!({"group_rate_per_s": 1})).await;
     let mut ids = Vec::new();
     for _ in 0..3 {
-        ids.push(hand.publish_ok(Options { ttl: Some(300), ..Options::group("g") }).await);
+        ids.push(hand.publish_ok(Options { ttl: Some(900), ..Options::group("g") }).await);
     }
     let mut granted = 0;
     for _ in 0..3 {
         for grant in hand.leased(1, 30_000, 2_000).await {
             granted += 1;
-            tokio::time::sleep(std::time::Duration::from_millis(350)).await;
+            tokio::time::sleep(std::time::Duration::from_millis(950)).await;
             // Anyone who looks sees what is over by then.
             for id in &ids {
                 client.get(id).await;
