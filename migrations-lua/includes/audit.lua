@@ -77,7 +77,7 @@ local function is_stuck(k, id)
   local heads = entries_of(k.heads, id)
   if fair ~= '1' then return heads == 0 end
   if most > 0 and heads >= most then return false end
-  return not redis.call('ZSCORE', k.offers, id) and not redis.call('ZSCORE', k.offers, table.concat({ id, 'p' }))
+  return not redis.call('ZSCORE', k.offers, id) and not redis.call('ZSCORE', k.offers, id .. 'p')
 end
 
 -- Returns whether an entry in `heads` or `queued` belongs to a live message of that group.

@@ -11,13 +11,13 @@ local function entry_of(member, rest)
   local _, _, _, _, _, group, order = parse_rest(rest)
   if group == '' then return false end
   local id = group_id(group)
-  return id, table.concat({ id, order, member })
+  return id, id .. order .. member
 end
 
 -- The entry in `queued` of a message that waits in a fair topic: those of a group are in the order of their priorities, then of
 -- their due times (ms). The 'f' puts them behind all entries that are in the order of publishing.
 local function fair_entry(id, priority, due, member)
-  return table.concat({ id, string.format('f%02x%012x', 255 - priority, due), member })
+  return id .. string.format('f%02x%012x', 255 - priority, due) .. member
 end
 
 -- The member in an entry of either kind.
@@ -27,7 +27,7 @@ end
 
 -- Where the entries of a group begin and end.
 local function bounds_of(id)
-  return table.concat({ '[', id }), table.concat({ '(', id, 'g' })
+  return '[' .. id, '(' .. id .. 'g'
 end
 
 -- How many entries of a group are in `heads` or `queued`.
@@ -55,7 +55,7 @@ end
 
 -- What `rates` calls the turns of a group that were taken by grants. Its ID alone stands for these and those of its heads so far.
 local function granted_turns(id)
-  return table.concat({ id, 'g' })
+  return id .. 'g'
 end
 
 -- Where the turns of a group end (µs) once a message that fell due at `due` is granted now, or false if its turn has not come.

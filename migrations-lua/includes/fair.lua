@@ -27,7 +27,7 @@ local function offer(k, dues, now)
   local turns, instants, present = {}, {}, nil
   for id, due in pairs(dues) do
     if due > now then
-      instants[#instants + 1], instants[#instants + 2] = string.format('%d', INSTANT + due), table.concat({ id, 'p' })
+      instants[#instants + 1], instants[#instants + 2] = string.format('%d', INSTANT + due), id .. 'p'
     else
       present = present or present_turn(k)
       turns[#turns + 1], turns[#turns + 2] = present, id
@@ -70,7 +70,7 @@ local function leave_line(k, members, ids, orders)
   local present = tonumber(present_turn(k))
   for id in pairs(left) do
     if not has_line(k, id) then
-      redis.call('ZREM', k.offers, table.concat({ id, 'p' }))
+      redis.call('ZREM', k.offers, id .. 'p')
       -- One that had more turns than others waits for its next turn, even if it comes again.
       if tonumber(redis.call('ZSCORE', k.offers, id) or math.huge) <= present then redis.call('ZREM', k.offers, id) end
     end
@@ -104,13 +104,13 @@ local function wait_again(k, member, priority, due, now, group, order)
   end
   local id = group_id(group)
   enter_line(k, id, member, priority, due, now)
-  if redis.call('ZREM', k.heads, table.concat({ id, order, member })) > 0 then free_leases(k, { [id] = true }, now) end
+  if redis.call('ZREM', k.heads, id .. order .. member) > 0 then free_leases(k, { [id] = true }, now) end
 end
 
 -- Gives up to 64 entries of a group the order of a fair topic, which have that of publishing: the topic was strict, or they were
 -- loaded.
 local function adopt(k, id)
-  local entries = redis.call('ZRANGEBYLEX', k.queued, table.concat({ '[', id }), table.concat({ '(', id, 'f' }), 'LIMIT', 0, 64)
+  local entries = redis.call('ZRANGEBYLEX', k.queued, '[' .. id, '(' .. id .. 'f', 'LIMIT', 0, 64)
   local members, fair = {}, {}
   for i = 1, #entries do members[i] = entry_member(entries[i]) end
   local dues, extras = redis.call('ZMSCORE', k.blocked, unpack(members)), redis.call('HMGET', k.extra, unpack(members))
@@ -124,8 +124,8 @@ local function adopt(k, id)
 end
 
 -- The next message of a group in `fair_front` that may go now: its entry, its due time, and where the turns at the group's rate end
--- with it; false if there is none.
-local function next_in_line(k, group, now)
+-- with it; false if there is none. Reads `step` entries at a time.
+local function next_in_line(k, group, now, step)
   local id = group.id
   local most, interval, burst = group_rules(k)
   if most > 0 then
@@ -133,19 +133,19 @@ local function next_in_line(k, group, now)
     if group.free < 0 then return false end
   end
   while true do
-    local entry = group.list and group.list[group.at]
+    local list = group.list
+    local entry = list and list[group.at]
     if not entry then
-      if group.list and #group.list < group.size then return false end
-      group.size = group.list and 16 or 1
-      local from = group.from or table.concat({ '[', id })
-      group.list, group.at = redis.call('ZRANGEBYLEX', k.queued, from, table.concat({ '(', id, 'g' }), 'LIMIT', 0, group.size), 1
-      spend(k, 4 + #group.list / 4)
-      entry = group.list[1]
+      if list and #list < step then return false end
+      local from = group.from or '[' .. id
+      list = redis.call('ZRANGEBYLEX', k.queued, from, '(' .. id .. 'g', 'LIMIT', 0, step)
+      spend(k, 4 + #list / 4)
+      group.list, group.at, entry = list, 1, list[1]
       if not entry then return false end
     end
     if string.byte(entry, 17) ~= 102 then
       adopt(k, id)
-      group.from, group.list = table.concat({ '[', id, 'f' }), nil
+      group.from, group.list = '[' .. id .. 'f', false
     else
       local due = tonumber(string.sub(entry, 20, 31), 16)
       if due <= now then
@@ -158,67 +158,71 @@ local function next_in_line(k, group, now)
           end
           group.ahead = ahead
         end
-        group.at, group.from = group.at + 1, table.concat({ '(', entry })
+        group.at = group.at + 1
+        if group.at > step then group.from = '(' .. entry end
         return entry, due, group.ahead
       end
       -- Those behind it are due later, as far as they have its priority.
       group.coming = math.min(group.coming, due)
       local below = tonumber(string.sub(entry, 18, 19), 16) + 1
       if below > 255 then return false end
-      group.from, group.list = table.concat({ '[', id, string.format('f%02x', below) }), nil
+      group.from, group.list = '[' .. id .. string.format('f%02x', below), false
     end
   end
 end
 
 -- The next `most` messages in line of a fair topic, as `front`: one group after another. Messages without a group are those of one group,
--- whose ID is ''. Notes in `k` what `take_line` needs to know of them; whether more may be there (`more`), and whether the call
+-- whose ID is ''. Notes in `k` what `take_line` needs to know of each; whether more may be there (`more`), and whether the call
 -- has no room to look for them (`cut`).
 local function fair_front(k, now, most)
   local plain, plain_dues = {}, {}
   if not k.unpromoted then plain, plain_dues = plain_front(k, now, most) end
   if #plain > 0 then offer(k, { [''] = now }, now) end
   local offered = redis.call('ZRANGEBYSCORE', k.offers, 0, '+inf', 'WITHSCORES', 'LIMIT', 0, most)
-  local line, first, members, dues, picks = {}, 1, {}, {}, {}
+  local line, first, step = {}, 1, math.ceil(2 * most / #offered)
   for i = 1, #offered, 2 do
     -- All fields at once: a table that grows costs more.
-    line[#line + 1] = {
-      id = offered[i], turn = tonumber(offered[i + 1]), at = 1, coming = math.huge, list = false, size = 0, from = false, taken = false,
-    }
-  end
-  local gone, coming = {}, {}
-  while line[first] and #members < most and (first == 1 or has_room(k)) do
-    local group, member, entry, due, ahead = line[first], nil, nil, nil, nil
+    line[first] = { id = offered[i], turn = tonumber(offered[i + 1]), at = 1, list = false, from = false, coming = math.huge }
     first = first + 1
-    if group.id == '' then
+  end
+  first = 1
+  local members, dues, ids, entries, turns, ends, taken, gone, coming = {}, {}, {}, {}, {}, {}, {}, {}, {}
+  while line[first] and #members < most and (first == 1 or has_room(k)) do
+    local group, member, entry, due, ahead = line[first], nil, false, nil, nil
+    local id = group.id
+    first = first + 1
+    if id == '' then
       member, due, group.at = plain[group.at], plain_dues[group.at], group.at + 1
     else
-      entry, due, ahead = next_in_line(k, group, now)
+      entry, due, ahead = next_in_line(k, group, now, step)
       member = entry and entry_member(entry)
     end
     if member then
-      local n, place = #members + 1, #line + 1
-      group.turn, group.taken = group.turn + TURN, true
-      members[n], dues[n], picks[n] = member, due, { id = group.id, entry = entry, turn = group.turn, ahead = ahead }
-      while place > first and line[place - 1].turn > group.turn do
+      local n, place, turn = #members + 1, #line + 1, group.turn + TURN
+      group.turn, taken[id] = turn, true
+      members[n], dues[n], ids[n], entries[n], turns[n], ends[n] = member, due, id, entry, turn, ahead or false
+      while place > first and line[place - 1].turn > turn do
         line[place] = line[place - 1]
         place = place - 1
       end
       line[place] = group
     else
-      if not group.taken then gone[#gone + 1] = group.id end
-      if group.coming < math.huge then coming[group.id] = group.coming end
+      if not taken[id] then gone[#gone + 1] = id end
+      if group.coming < math.huge then coming[id] = group.coming end
     end
   end
   if #gone > 0 then redis.call('ZREM', k.offers, unpack(gone)) end
-  offer(k, coming, now)
-  k.picks, k.more = picks, line[first] ~= nil
+  if next(coming) then offer(k, coming, now) end
+  k.ids, k.entries, k.group_turns, k.ends = ids, entries, turns, ends
+  k.more = line[first] ~= nil
   k.cut = #members < most and (k.more or #offered == 2 * most)
-  -- An entry of a message that does not wait is the audit's; nothing is granted twice.
-  local there = #members > 0 and redis.call('ZMSCORE', k.blocked, unpack(members))
-  for i = #members, 1, -1 do
-    if picks[i].entry and tonumber(there[i]) ~= dues[i] then
-      redis.call('ZREM', k.queued, picks[i].entry)
-      for _, list in ipairs({ members, dues, picks }) do table.remove(list, i) end
+  -- An entry of a message that does not wait is the audit's; nothing is granted twice. Mostly there are as many of one as of the other.
+  local damaged = redis.call('ZCARD', k.queued) ~= redis.call('ZCARD', k.blocked)
+  local there = damaged and #members > 0 and redis.call('ZMSCORE', k.blocked, unpack(members))
+  for i = there and #members or 0, 1, -1 do
+    if entries[i] and tonumber(there[i]) ~= dues[i] then
+      redis.call('ZREM', k.queued, entries[i])
+      for _, list in ipairs({ members, dues, ids, entries, turns, ends }) do table.remove(list, i) end
       k.cut = true
     end
   end
@@ -228,28 +232,32 @@ end
 -- Takes the first of the messages in line, these, which are granted. Returns their extras.
 local function take_line(k, members)
   local extras, entries, heads, turns, ends = redis.call('HMGET', k.extra, unpack(members)), {}, {}, {}, {}
+  local n = 0
   for i = 1, #members do
-    local pick = k.picks[i]
-    turns[pick.id] = pick.turn
-    if pick.entry then
+    local id, entry, member = k.ids[i], k.entries[i], members[i]
+    turns[id] = k.group_turns[i]
+    if entry then
       local _, _, _, _, rest = parse_extra(extras[i])
       local _, _, _, _, _, _, order = parse_rest(rest)
-      entries[#entries + 1] = pick.entry
-      heads[#heads + 1], heads[#heads + 2] = 0, table.concat({ pick.id, order, members[i] })
-      if pick.ahead then ends[granted_turns(pick.id)] = pick.ahead end
+      n = n + 1
+      entries[n], heads[2 * n - 1], heads[2 * n] = entry, '0', id .. order .. member
+      if k.ends[i] then ends[granted_turns(id)] = k.ends[i] end
     end
   end
-  local offers, rates = {}, {}
-  for id, turn in pairs(turns) do offers[#offers + 1], offers[#offers + 2] = string.format('%d', turn), id end
+  local offers, rates, before, text = {}, {}, nil, nil
+  for id, turn in pairs(turns) do
+    if turn ~= before then before, text = turn, string.format('%d', turn) end
+    offers[#offers + 1], offers[#offers + 2] = text, id
+  end
   for id, ahead in pairs(ends) do rates[#rates + 1], rates[#rates + 2] = string.format('%d', ahead), id end
   redis.call('ZADD', k.offers, unpack(offers))
   if #rates > 0 then redis.call('ZADD', k.rates, unpack(rates)) end
-  if #entries > 0 then
+  if n > 0 then
     redis.call('ZREM', k.queued, unpack(entries))
     redis.call('ZREM', k.blocked, unpack(members))
     redis.call('ZADD', k.heads, unpack(heads))
   end
-  if #entries < #members then
+  if n < #members then
     redis.call('ZREM', k.ready, unpack(members))
     redis.call('ZREM', k.delayed, unpack(members))
   end
@@ -279,7 +287,7 @@ local function earliest_of(k, id)
   local earliest, member, below = math.huge, nil, 0
   while below <= 255 do
     local from = table.concat({ '[', id, below > 0 and string.format('f%02x', below) or '' })
-    local entry = redis.call('ZRANGEBYLEX', k.queued, from, table.concat({ '(', id, 'g' }), 'LIMIT', 0, 1)[1]
+    local entry = redis.call('ZRANGEBYLEX', k.queued, from, '(' .. id .. 'g', 'LIMIT', 0, 1)[1]
     if not entry then break end
     local due = tonumber(redis.call('ZSCORE', k.blocked, entry_member(entry)) or math.huge)
     if not member or due < earliest then earliest, member = due, entry_member(entry) end
@@ -341,13 +349,13 @@ end
 
 -- After a fair topic has become strict: whether a group has entries that are not in the order of publishing.
 local function is_unordered(k, id)
-  local from, upto = table.concat({ '[', id, 'f' }), table.concat({ '(', id, 'g' })
+  local from, upto = '[' .. id .. 'f', '(' .. id .. 'g'
   return #redis.call('ZRANGEBYLEX', k.queued, from, upto, 'LIMIT', 0, 1) > 0
 end
 
 -- Gives up to 64 of them that order. Returns whether more are left.
 local function order_line(k, id)
-  local from, upto = table.concat({ '[', id, 'f' }), table.concat({ '(', id, 'g' })
+  local from, upto = '[' .. id .. 'f', '(' .. id .. 'g'
   local entries, members, ordered = redis.call('ZRANGEBYLEX', k.queued, from, upto, 'LIMIT', 0, 64), {}, {}
   if #entries == 0 then return false end
   for i = 1, #entries do members[i] = entry_member(entries[i]) end

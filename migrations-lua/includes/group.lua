@@ -63,7 +63,7 @@ local MARK = -4503599627370496
 
 -- Marks a group: the first lease or sweep at this instant (ms) or later plans its turns.
 local function mark(k, id, at)
-  redis.call('ZADD', k.rates, string.format('%d', MARK + at * 1000), table.concat({ id, 'p' }))
+  redis.call('ZADD', k.rates, string.format('%d', MARK + at * 1000), id .. 'p')
 end
 
 -- Plans the next 64 turns of a group's heads that were never granted, in the order in which they would go: a head that has left
@@ -94,7 +94,7 @@ local function plan(k, id, now, wanted, met)
   table.sort(line)
   local ahead, half = tonumber(redis.call('ZSCORE', k.rates, granted_turns(id)) or 0), now
   redis.call('ZADD', k.rates, string.format('%d', #line > 0 and math.max(ahead, now * 1000) + #line * interval or ahead), id)
-  redis.call('ZREM', k.rates, table.concat({ id, 'p' }))
+  redis.call('ZREM', k.rates, id .. 'p')
   if #line == 0 then return end
   local dues, places = {}, {}
   for n = 1, #line do
@@ -237,17 +237,17 @@ local function leave_groups(k, members, groups, orders)
     end
   end
   if #entries == 0 then return end
-  local _, _, _, fair = group_rules(k)
-  if fair then leave_line(k, members, by_index, orders) end
+  -- Mostly all were heads, or none.
+  local heads, queued = redis.call('ZREM', k.heads, unpack(entries)), {}
+  local most, _, _, fair = group_rules(k)
+  if fair and heads < #entries then leave_line(k, members, by_index, orders) end
   if fair == '1' then
     redis.call('ZREM', k.turns, unpack(members))
-    if redis.call('ZREM', k.heads, unpack(entries)) == 0 then return end
+    if heads == 0 or most == 0 then return end
     for i = 1, #ids do left[ids[i]] = true end
     free_leases(k, left, now_ms())
     return
   end
-  -- Mostly all were heads, or none.
-  local heads, queued = redis.call('ZREM', k.heads, unpack(entries)), {}
   if heads < #entries then
     if heads > 0 then queued = redis.call('ZMSCORE', k.queued, unpack(entries)) end
     redis.call('ZREM', k.queued, unpack(entries))
@@ -270,7 +270,7 @@ local function join_group(k, member, group, due)
   local id, order = group_id(group), string.format('%012x', next_orders(k, 1) + 1)
   if is_fair(k) then return order, due end
   let_go(k, { [id] = 16 })
-  local entry = table.concat({ id, order, member })
+  local entry = id .. order .. member
   local most, interval, burst = group_rules(k)
   if entries_of(k.heads, id) < most and entries_of(k.queued, id) == 0 then
     redis.call('ZADD', k.heads, 0, entry)

@@ -14,6 +14,8 @@ local parsed_rests = {}
 -- message without an `extra` has (0, 0, '', 0, '').
 local function parse_extra(extra)
   if not extra then return 0, 0, '', 0, '' end
+  -- Most of those in groups: never granted, and without options.
+  if string.sub(extra, 1, 7) == '0,0,,0,' then return 0, 0, '', 0, string.sub(extra, 7) end
   local known = parsed_extras[extra]
   if known then return known[1], known[2], known[3], known[4], known[5] end
   local attempts, counted, max_attempts, priority, from = string.match(extra, '^(%d+),(%d+),(%d*),(%d+)()')
@@ -36,6 +38,8 @@ local function parse_rest(rest)
   local known = parsed_rests[rest]
   if known then return unpack(known) end
   if rest == '' then return '', '', '', '', '', '', '' end
+  local size, place, names = string.match(rest, '^,,,(%d+)%.(%x+),()')
+  if size then return '', '', '', '', string.sub(rest, names + size), string.sub(rest, names, names + size - 1), place end
   -- A policy and names may be long, so no pattern goes through them.
   local over, ttl, at = string.match(rest, '^,(o?)(%d*),()')
   local comma = over and string.find(rest, ',', at, true)

@@ -254,19 +254,29 @@ fn at_maxmemory_only_what_brings_something_new_is_refused() {
     none(wrong);
 }
 
+/// Names that always hold text.
+const TEXT: [&str; 4] = ["entry", "id", "member", "order"];
+
 #[test]
 fn no_number_becomes_text_by_itself() {
+    let word = |c: char| c.is_alphanumeric() || c == '_';
     let mut wrong = Vec::new();
     for script in scripts().into_iter().chain(includes()) {
         for line in script.code.lines() {
             if line.contains("tostring") {
                 wrong.push(format!("{}: {}", script.path, line.trim()));
             }
-            // `a .. b` is fine between text: literals, and numbers through int(…) or format.
+            // `a .. b` is fine between text: literals, those names, and numbers through int(…) or format.
             for (at, _) in line.match_indices(" .. ") {
                 let (left, right) = (line[..at].trim_end(), line[at + 4..].trim_start());
-                let text_left = left.ends_with('\'') || left.ends_with(')');
-                let text_right = right.starts_with('\'') || right.starts_with("int(");
+                let (before, after) =
+                    (left.rsplit(|c| !word(c)).next(), right.split(|c| !word(c)).next());
+                let is_name = |name: Option<&str>| name.is_some_and(|name| TEXT.contains(&name));
+                let text_left = left.ends_with(['\'', ')']) || is_name(before);
+                let text_right = right.starts_with('\'')
+                    || right.starts_with("int(")
+                    || right.starts_with("string.")
+                    || is_name(after);
                 if !(text_left && text_right) {
                     wrong.push(format!("{}: {}", script.path, line.trim()));
                 }

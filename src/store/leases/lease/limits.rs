@@ -61,11 +61,12 @@ impl Topic {
 
 impl Store {
     /// Do acks have to be answered before a lease of these topics is asked for, as far as is known? They make room for it
-    /// where consumers keep a limit together, and let the next messages of groups go.
+    /// where consumers keep a limit together, or a group may have only so many messages leased.
     pub async fn acks_come_first(&self, names: &[TopicName]) -> bool {
         for name in names {
             if let Ok(Some(topic)) = self.registry.find(name).await
-                && (topic.is_limited() || topic.settings.grouped)
+                && (topic.is_limited()
+                    || (topic.settings.grouped && topic.settings.leased_per_group().is_some()))
             {
                 return true;
             }
