@@ -284,7 +284,7 @@ async fn a_group_of_many_waiting_heads_keeps_its_rate_when_most_of_them_leave() 
             _ => tokio::time::sleep(Duration::from_millis(5200)).await,
         }
         let mut got = granted(&client, &topic, 2000).await;
-        assert!((60..=210).contains(&got.len()), "{way}: {}", got.len());
+        assert!((30..=210).contains(&got.len()), "{way}: {}", got.len());
         got.sort_unstable();
         let payloads: Vec<_> = got.iter().map(|(payload, _)| *payload).collect();
         if way != "late" {
