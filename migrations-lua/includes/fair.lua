@@ -171,6 +171,16 @@ local function next_in_line(k, group, now, step)
   end
 end
 
+-- Adds a group to the line of those that have turns, which begins at `first`, behind others with the same turn.
+local function join_round(line, first, group)
+  local place, turn = #line + 1, group.turn
+  while place > first and line[place - 1].turn > turn do
+    line[place] = line[place - 1]
+    place = place - 1
+  end
+  line[place] = group
+end
+
 -- The next `most` messages in line of a fair topic, as `front`: one group after another. Messages without a group are those of one group,
 -- whose ID is ''. Notes in `k` what `take_line` needs to know of each; whether more may be there (`more`), and whether the call
 -- has no room to look for them (`cut`).
@@ -178,16 +188,22 @@ local function fair_front(k, now, most)
   local plain, plain_dues = {}, {}
   if not k.unpromoted then plain, plain_dues = plain_front(k, now, most) end
   if #plain > 0 then offer(k, { [''] = now }, now) end
-  local offered = redis.call('ZRANGEBYSCORE', k.offers, 0, '+inf', 'WITHSCORES', 'LIMIT', 0, most)
-  local line, first, step = {}, 1, math.ceil(2 * most / #offered)
-  for i = 1, #offered, 2 do
-    -- All fields at once: a table that grows costs more.
-    line[first] = { id = offered[i], turn = tonumber(offered[i + 1]), at = 1, list = false, from = false, coming = math.huge }
-    first = first + 1
-  end
-  first = 1
+  -- How many groups have been read, and the turn of the last one; false once all have been.
+  local line, first, step, count, last = {}, 1, nil, 0, -1
   local members, dues, ids, entries, turns, ends, taken, gone, coming = {}, {}, {}, {}, {}, {}, {}, {}, {}
-  while line[first] and #members < most and (first == 1 or has_room(k)) do
+  while #members < most and (first == 1 or has_room(k)) do
+    -- Before a group has a further turn, those come that had theirs with it.
+    if last and not (line[first] and line[first].turn <= last) then
+      local offered = redis.call('ZRANGEBYSCORE', k.offers, 0, '+inf', 'WITHSCORES', 'LIMIT', count, most)
+      step, count = step or math.ceil(2 * most / #offered), count + #offered / 2
+      last = #offered == 2 * most and tonumber(offered[#offered])
+      for i = 1, #offered, 2 do
+        -- All fields at once: a table that grows costs more.
+        local group = { id = offered[i], turn = tonumber(offered[i + 1]), at = 1, list = false, from = false, coming = math.huge }
+        join_round(line, first, group)
+      end
+    end
+    if not line[first] then break end
     local group, member, entry, due, ahead = line[first], nil, false, nil, nil
     local id = group.id
     first = first + 1
@@ -198,24 +214,21 @@ local function fair_front(k, now, most)
       member = entry and entry_member(entry)
     end
     if member then
-      local n, place, turn = #members + 1, #line + 1, group.turn + TURN
-      group.turn, taken[id] = turn, true
+      local n, turn = #members + 1, group.turn + TURN
+      group.turn, taken[id] = turn, n
       members[n], dues[n], ids[n], entries[n], turns[n], ends[n] = member, due, id, entry, turn, ahead or false
-      while place > first and line[place - 1].turn > turn do
-        line[place] = line[place - 1]
-        place = place - 1
-      end
-      line[place] = group
+      join_round(line, first, group)
     else
-      if not taken[id] then gone[#gone + 1] = id end
+      -- Its turn is past, whatever it was granted before.
+      if taken[id] then turns[taken[id]] = false else gone[#gone + 1] = id end
       if group.coming < math.huge then coming[id] = group.coming end
     end
   end
   if #gone > 0 then redis.call('ZREM', k.offers, unpack(gone)) end
   if next(coming) then offer(k, coming, now) end
   k.ids, k.entries, k.group_turns, k.ends = ids, entries, turns, ends
-  k.more = line[first] ~= nil
-  k.cut = #members < most and (k.more or #offered == 2 * most)
+  k.more = line[first] ~= nil or last ~= false
+  k.cut = #members < most and k.more
   -- An entry of a message that does not wait is the audit's; nothing is granted twice. Mostly there are as many of one as of the other.
   local damaged = redis.call('ZCARD', k.queued) ~= redis.call('ZCARD', k.blocked)
   local there = damaged and #members > 0 and redis.call('ZMSCORE', k.blocked, unpack(members))
@@ -244,13 +257,18 @@ local function take_line(k, members)
       if k.ends[i] then ends[granted_turns(id)] = k.ends[i] end
     end
   end
-  local offers, rates, before, text = {}, {}, nil, nil
+  local offers, rates, over, before, text = {}, {}, {}, nil, nil
   for id, turn in pairs(turns) do
-    if turn ~= before then before, text = turn, string.format('%d', turn) end
-    offers[#offers + 1], offers[#offers + 2] = text, id
+    if turn then
+      if turn ~= before then before, text = turn, string.format('%d', turn) end
+      offers[#offers + 1], offers[#offers + 2] = text, id
+    else
+      over[#over + 1] = id
+    end
   end
   for id, ahead in pairs(ends) do rates[#rates + 1], rates[#rates + 2] = string.format('%d', ahead), id end
-  redis.call('ZADD', k.offers, unpack(offers))
+  if #over > 0 then redis.call('ZREM', k.offers, unpack(over)) end
+  if #offers > 0 then redis.call('ZADD', k.offers, unpack(offers)) end
   if #rates > 0 then redis.call('ZADD', k.rates, unpack(rates)) end
   if n > 0 then
     redis.call('ZREM', k.queued, unpack(entries))

@@ -86,6 +86,34 @@ async fn groups_take_turns_within_a_lease_and_from_one_to_the_next() {
 }
 
 #[tokio::test]
+async fn what_nobody_else_wanted_is_not_paid_back() {
+    let client = client().await;
+    let topic = fair(&client, json!({})).await;
+    line(&client, &topic, "heavy", 0..60).await;
+    for n in 0..20 {
+        line(&client, &topic, &format!("single-{n}"), 60..61).await;
+    }
+    // Most of it to the one that has more.
+    let got = lease(&client, &topic, 50).await;
+    assert_eq!(count(&got, "heavy"), 30, "{:?}", groups(&got));
+    for group in ["a", "b", "c"] {
+        line(&client, &topic, group, 0..3).await;
+    }
+    let got = lease(&client, &topic, 8).await;
+    for group in ["heavy", "a", "b", "c"] {
+        assert_eq!(count(&got, group), 2, "{:?}", groups(&got));
+    }
+    // However many groups have had their only message, one that comes does not wait behind what the other has.
+    for n in 0..20 {
+        line(&client, &topic, &format!("single-{n}"), 60..61).await;
+    }
+    lease(&client, &topic, 24).await;
+    line(&client, &topic, "late", 0..1).await;
+    let got = lease(&client, &topic, 4).await;
+    assert_eq!((count(&got, "late"), got.len()), (1, 4), "{:?}", groups(&got));
+}
+
+#[tokio::test]
 async fn priority_and_due_time_order_the_messages_of_a_group() {
     let client = client().await;
     let topic = fair(&client, json!({})).await;
