@@ -63,20 +63,37 @@ pub async fn replicas(table: &mut Table) {
     table.figure(what, Wanted::AtMost(1.0), "ms", more);
 }
 
+/// Messages in 10,000 groups of a topic with these settings, as rows call them, beside messages without a group.
+async fn many_groups(
+    table: &mut Table,
+    dueq: &Dueq,
+    redis: &Redis,
+    (called, settings): (&str, &Value),
+    wanted: Wanted,
+) {
+    let (mut publishes, mut loops) = (Vec::new(), Vec::new());
+    for round in 1..=ROUNDS {
+        eprintln!("round {round} of {ROUNDS}");
+        let more = format!("--groups 10000 --settings {settings}");
+        let grouped = dueq_bench(SECONDS, &words(dueq, redis, &more), &[]).await;
+        let plain = dueq_bench(SECONDS, &words(dueq, redis, ""), &[]).await;
+        publishes.push(Some((rate(&grouped, "publish"), rate(&plain, "publish"))));
+        loops.push(Some((rate(&grouped, "loop: lease 1,"), rate(&plain, "loop: lease 1,"))));
+    }
+    for (what, rounds) in [("publish", publishes), ("lease+ack", loops)] {
+        let what = format!("{what}: 10,000 {called} / none");
+        table.compare(&what, wanted, "per s", rounds.into_iter());
+    }
+}
+
 /// Messages in groups beside messages without, and a long line of one group beside none.
 pub async fn groups(table: &mut Table) {
     const BLOCKED: usize = 100_000;
     let redis = Redis::start().await;
     let dueq = Dueq::on(&redis).start().await;
     let client = dueq.client();
-    let (mut publishes, mut loops) = (Vec::new(), Vec::new());
-    for round in 1..=ROUNDS {
-        eprintln!("round {round} of {ROUNDS}");
-        let grouped = dueq_bench(SECONDS, &words(&dueq, &redis, "--groups 10000"), &[]).await;
-        let plain = dueq_bench(SECONDS, &words(&dueq, &redis, ""), &[]).await;
-        publishes.push(Some((rate(&grouped, "publish"), rate(&plain, "publish"))));
-        loops.push(Some((rate(&grouped, "loop: lease 1,"), rate(&plain, "loop: lease 1,"))));
-    }
+    let wanted = Wanted::AtLeast(0.5);
+    many_groups(table, &dueq, &redis, ("groups", &json!({})), wanted).await;
     let (long, empty) = (topic("long"), topic("empty"));
     for name in [&long, &empty] {
         client.new_topic(name, json!({"group_concurrency": 1})).await;
@@ -99,9 +116,6 @@ pub async fn groups(table: &mut Table) {
     let mut row = |what, wanted, unit, rounds: Vec<_>| {
         table.compare(what, wanted, unit, rounds.into_iter());
     };
-    let least = Wanted::AtLeast(0.5);
-    row("publish: 10,000 groups / none", least, "per s", publishes);
-    row("lease+ack: 10,000 groups / none", least, "per s", loops);
     let what = "another group alone: beside 100,000 of a blocked one / none";
     row(what, Wanted::AtMost(1.1), "µs", others);
     let what = "no group alone: beside 100,000 of a blocked one / none";
@@ -115,15 +129,8 @@ pub async fn fair(table: &mut Table) {
     let dueq = Dueq::on(&redis).start().await;
     let client = dueq.client();
     let settings = json!({"group_order": "fair"});
-    let (mut publishes, mut loops) = (Vec::new(), Vec::new());
-    for round in 1..=ROUNDS {
-        eprintln!("round {round} of {ROUNDS}");
-        let more = format!("--groups 10000 --settings {settings}");
-        let grouped = dueq_bench(SECONDS, &words(&dueq, &redis, &more), &[]).await;
-        let plain = dueq_bench(SECONDS, &words(&dueq, &redis, ""), &[]).await;
-        publishes.push(Some((rate(&grouped, "publish"), rate(&plain, "publish"))));
-        loops.push(Some((rate(&grouped, "loop: lease 1,"), rate(&plain, "loop: lease 1,"))));
-    }
+    let wanted = Wanted::AtLeast(0.6);
+    many_groups(table, &dueq, &redis, ("fair groups", &settings), wanted).await;
     let (long, empty) = (topic("long"), topic("empty"));
     for name in [&long, &empty] {
         client.new_topic(name, settings.clone()).await;
@@ -134,14 +141,8 @@ pub async fn fair(table: &mut Table) {
         let beside = tenants(&client, &long).await;
         lives.push(Some((spread::p99(beside), spread::p99(tenants(&client, &empty).await))));
     }
-    let mut row = |what, wanted, unit, rounds: Vec<_>| {
-        table.compare(what, wanted, unit, rounds.into_iter());
-    };
-    let least = Wanted::AtLeast(0.6);
-    row("publish: 10,000 fair groups / none", least, "per s", publishes);
-    row("lease+ack: 10,000 fair groups / none", least, "per s", loops);
     let what = "life p99 of 50 fair groups: beside 100,000 of another / alone";
-    row(what, Wanted::AtMost(2.0), "ms", lives);
+    table.compare(what, Wanted::AtMost(2.0), "ms", lives.into_iter());
 }
 
 /// Fifty groups publish a message a second each, and four consumers work on each message for 10 ms. Returns how long those of
