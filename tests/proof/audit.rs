@@ -18,14 +18,17 @@ pub const PLACES: [&str; 8] =
 /// Of these sets the heads of groups, which go where leases look, are members.
 const OF_HEADS: [&str; 5] = ["delayed", "delayed_prio", "ready", "unack", "last"];
 
+/// Of these the leased ones, where groups take turns.
+const LEASED: [&str; 2] = ["unack", "last"];
+
 /// Deaths that are to be published elsewhere: what is told outlives the message until then.
 const UNTOLD: &str = "dead_out";
 
 /// What belongs to a message, by its member.
 const SIDES: [&str; 2] = ["expires", "first_due"];
 
-/// The lines of groups: those that have come to the front, and those behind them.
-const LINES: [&str; 2] = ["heads", "queued"];
+/// The lines of groups: those that have come to the front, and those behind them; and in a fair topic the groups' turns.
+const LINES: [&str; 3] = ["heads", "queued", "offers"];
 
 const HASHES: [&str; 5] = ["messages", "extra", "events", "keys", "meta"];
 
@@ -68,6 +71,10 @@ pub struct Audit {
     /// The heads of groups, and those behind them.
     pub heads: Vec<Entry>,
     pub queued: Vec<Entry>,
+    /// The groups that a lease looks at.
+    pub offered: BTreeSet<String>,
+    /// How many leases of a message have ended, of those of which something is noted.
+    pub attempts: HashMap<String, i64>,
     /// Totals and settings.
     pub meta: HashMap<String, String>,
 }
@@ -155,11 +162,21 @@ impl Audit {
         }
         let mut line = || from::<Vec<Bytes>>(replies.next()).iter().map(|e| entry(e)).collect();
         (audit.heads, audit.queued) = (line(), line());
+        let offers: Vec<Bytes> = from(replies.next());
+        let group =
+            |offer: &Bytes| String::from_utf8_lossy(&offer[..offer.len().min(16)]).into_owned();
+        audit.offered = offers.iter().map(group).collect();
         let messages: HashMap<Bytes, Bytes> = from(replies.next());
         audit.bodies = messages.iter().map(|(m, body)| (hex(m), payload(body))).collect();
         for side in ["extra", "events"] {
             let members: HashMap<Bytes, Bytes> = from(replies.next());
             audit.sides.extend(members.keys().map(|member| (hex(member), side)));
+            if side == "extra" {
+                let ended = |text: &[u8]| {
+                    number(String::from_utf8_lossy(text).split(',').next().unwrap_or_default())
+                };
+                audit.attempts = members.iter().map(|(m, text)| (hex(m), ended(text))).collect();
+            }
         }
         let keys: HashMap<Bytes, Bytes> = from(replies.next());
         audit.sides.extend(keys.values().map(|member| (hex(member), "key")));
@@ -181,12 +198,19 @@ impl Audit {
         self.sides.extend(other.sides);
         self.heads.extend(other.heads);
         self.queued.extend(other.queued);
+        self.offered.extend(other.offered);
+        self.attempts.extend(other.attempts);
         self
     }
 
     /// How many members are in this place.
     pub fn count(&self, place: &str) -> usize {
         self.places.values().filter(|places| places.contains(&place)).count()
+    }
+
+    /// Do its groups take turns?
+    pub fn is_fair(&self) -> bool {
+        self.meta.get("fair").is_some_and(|fair| fair == "1")
     }
 
     /// A total, 0 where it was never counted.
@@ -237,19 +261,24 @@ impl Audit {
         found
     }
 
-    /// I8 and I17 of groups: heads are where leases look, the others are blocked behind them.
+    /// I8, I17 and I19 of groups: heads are where leases look, or are leased if groups take turns; the others wait behind them, or
+    /// for turns.
     fn lines(&self, found: &mut Vec<String>) {
         let lies = |entry: &Entry| self.places.get(&entry.member).map_or(&[][..], Vec::as_slice);
+        let fair = self.is_fair();
+        let of_heads = if fair { &LEASED[..] } else { &OF_HEADS };
         let mut last_head: HashMap<&str, &str> = HashMap::new();
         for head in &self.heads {
             let (member, places) = (&head.member, lies(head));
-            if !places.iter().any(|place| OF_HEADS.contains(place)) {
+            if !places.iter().any(|place| of_heads.contains(place)) {
                 found
                     .push(format!("I8 one place: {member}, a head of its group, is in {places:?}"));
             }
             let last = last_head.entry(&head.group).or_default();
             *last = (*last).max(&head.order);
         }
+        let rules = self.meta.get("group_rules").map_or("1", String::as_str);
+        let limited = !rules.starts_with("0,");
         let mut behind = BTreeSet::new();
         for entry in &self.queued {
             let (member, places) = (&entry.member, lies(entry));
@@ -258,6 +287,15 @@ impl Audit {
                 found.push(format!("I8 one place: {member}, behind a head, is in {places:?}"));
             }
             match last_head.get(&*entry.group) {
+                _ if self.meta.contains_key("raised") => {}
+                // What ends a lease of a group that may have no more of them has leases look at it.
+                held if fair
+                    && !self.offered.contains(&entry.group)
+                    && (held.is_none() || !limited) =>
+                {
+                    found.push(format!("I19 fairness: no lease looks at the group of {member}"));
+                }
+                _ if fair => {}
                 None => found.push(format!("I17 groups: {member} is blocked, and by nobody")),
                 Some(last) if **last > *entry.order => {
                     found.push(format!("I17 groups: {member} is blocked by a later one"));
@@ -303,10 +341,10 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// An entry of a line: 16 digits of the group, 12 of the order, the member.
+/// An entry of a line: 16 digits of the group, those of the order, the member's 11 bytes.
 fn entry(bytes: &[u8]) -> Entry {
-    let (group, rest) = bytes.split_at(16.min(bytes.len()));
-    let (order, member) = rest.split_at(12.min(rest.len()));
+    let (rest, member) = bytes.split_at(bytes.len().saturating_sub(11));
+    let (group, order) = rest.split_at(16.min(rest.len()));
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     Entry { group: text(group), order: text(order), member: hex(member) }
 }

@@ -116,7 +116,7 @@ impl Proof {
                 let rounds = FAULT_ROUNDS
                     * match name {
                         "scripts_flushed" => 30,
-                        "customers" => 2,
+                        "customers" | "tenants" => 2,
                         "cluster_killed"
                         | "cluster_moved"
                         | "cluster_orders"
@@ -125,7 +125,7 @@ impl Proof {
                     };
                 let messages = match name {
                     "cluster_orders" => ORDERS,
-                    "customers" => EVENTS,
+                    "customers" | "tenants" => EVENTS,
                     _ => 0,
                 };
                 let setting = Setting { messages, ..long(durability, rounds) };

@@ -2,7 +2,7 @@
 
 use super::probes::{
     bounds, calls, counts, customers, deaths, faults, forgets, grants, groups, keys, leases,
-    leftovers, links, moves, replicas, told, waits,
+    leftovers, links, moves, replicas, tenants, told, waits,
 };
 use super::{Bug, bug, probe, scenario};
 use crate::proof::scenarios::{clock, cluster_clocks, endurance, failover, memory_stays, snapshot};
@@ -399,6 +399,37 @@ pub fn all() -> Vec<Bug> {
                 "free = math.max(free - redis.call",
                 "free = math.max(free + 1 - redis.call",
             ),
+        // Groups that take turns.
+        bug("a grant is no turn", &["I19"], probe!(tenants::two_tenants))
+            .does("a group that was granted a message is where it was in the round")
+            .patch("*", "local TURN = 10000\n", "local TURN = 0\n"),
+        bug("newcomers are first", &["I19"], probe!(tenants::a_late_tenant))
+            .does("a group that comes is granted as many messages as others were before it came")
+            .patch("*", "present = present or present_turn(k)\n", "present = '0'\n"),
+        bug("newcomers are last", &["I19"], probe!(tenants::a_late_tenant))
+            .does("a group that comes waits for a thousand rounds of the others")
+            .patch("*", "present = present or present_turn(k)\n", "present = present or string.format('%d', present_turn(k) + 10000000)\n"),
+        bug("no turn for a retry", &["I19"], probe!(tenants::a_failed_tenant))
+            .does("a message that failed gets no turn if it is the only one of its group")
+            .patch("nack", "fair_entry(id, priority, due, member))\n  offer(k, { [id] = due }, now)\n", "fair_entry(id, priority, due, member))\n"),
+        bug("the deleted take the turn along", &["I19"], probe!(tenants::a_failed_tenant))
+            .does("a group of which a message is deleted gets no turn for the others")
+            .patch("change_messages", "if not has_line(k, id) then\n", "if true then\n"),
+        bug("expired leases forget their group", &["I8"], probe!(tenants::a_forgotten_tenant))
+            .does("a message whose lease ends waits as one without a group")
+            .patch("*", "wait_again(k, member, priority, deadline, now, group, order)", "wait_again(k, member, priority, deadline, now, '', '')"),
+        bug("turns of later are forgotten", &["I12"], probe!(tenants::a_later_tenant))
+            .does("a group whose messages were all due later gets no turn once they are due")
+            .patch("lease", "if #come == 0 then return false end", "if true then return false end"),
+        bug("no turn without a group", &["I12"], probe!(tenants::a_later_tenant))
+            .does("messages without a group get no turn among groups")
+            .patch("lease", "if #plain > 0 then offer(k, { [''] = now }, now) end\n", ""),
+        bug("one more of a tenant", &["I17"], probe!(tenants::a_limited_tenant))
+            .does("groups that take turns may have any number of leases")
+            .patch("*", "if group.free < 0 then return false end", ""),
+        bug("rate of a tenant ignored", &["I18"], probe!(tenants::a_slow_tenant))
+            .does("groups that take turns have no rate")
+            .patch("*", "if interval and parse_extra(redis.call('HGET', k.extra, entry_member(entry))) == 0 then", "if false then"),
         // On a Redis that is full, that is a replica by now, or that has gone back.
         bug("resume refused at maxmemory", &["the contract"], scenario!(memory_stays::memory_stays))
             .does("a pause or resume begins with a write that a full Redis refuses")

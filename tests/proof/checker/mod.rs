@@ -37,6 +37,7 @@ mod story;
 mod tally;
 mod tests;
 mod totals;
+mod turns;
 mod windows;
 
 use std::fmt;
@@ -52,7 +53,7 @@ pub use liveness::{Lateness, late, liveness, overdue};
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Violation {
-    /// Its name: `I1` … `I18`, or `never 500` and `the contract` for what holds of every answer.
+    /// Its name: `I1` … `I19`, or `never 500` and `the contract` for what holds of every answer.
     pub invariant: String,
     /// What is wrong.
     pub what: String,
@@ -107,6 +108,7 @@ pub fn violations(history: &History, audit: &Audit) -> Vec<Violation> {
         order::check,
         groups::check,
         rates::check,
+        turns::check,
         totals::check,
         deaf::check,
     ];
@@ -126,6 +128,11 @@ pub fn order(history: &History) -> Vec<Violation> {
     let mut found = Found::default();
     order::check(&run, &mut found);
     found.told(&run)
+}
+
+/// In how many waits of a fair topic's groups I19 was put to the test.
+pub fn turns(history: &History, audit: &Audit) -> usize {
+    turns::compared(&Run::read(history, audit))
 }
 
 /// Lost wake-ups alone.

@@ -39,7 +39,8 @@ pub(super) fn check(run: &Run, found: &mut Found) {
     }
 }
 
-/// When the messages of each group fell due that were granted; retries do not count, nor what a client made due.
+/// When the messages of each group fell due that were granted, or were granted where groups take turns; retries do not count,
+/// nor what a client made due.
 fn first_dues<'a>(run: &'a Run) -> HashMap<&'a str, Vec<Ms>> {
     let mut dues: HashMap<&str, Vec<Ms>> = HashMap::new();
     for life in &run.lives {
@@ -47,7 +48,8 @@ fn first_dues<'a>(run: &'a Run) -> HashMap<&'a str, Vec<Ms>> {
         let first = life.held.iter().find(|held| held.grant.attempt == 1);
         let Some(held) = first.filter(|held| !moved && held.forgotten == Ms::MAX) else { continue };
         if let Some(group) = &held.grant.group {
-            dues.entry(group).or_default().push(held.grant.due_at);
+            let when = if run.rules.groups.fair { held.at.1 } else { held.grant.due_at };
+            dues.entry(group).or_default().push(when);
         }
     }
     dues

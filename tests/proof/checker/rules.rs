@@ -20,6 +20,8 @@ pub(super) struct Rules {
 /// How messages of a group may be granted.
 #[derive(Clone, Copy, Default)]
 pub(super) struct GroupRules {
+    /// They take turns.
+    pub fair: bool,
     /// So many at once.
     pub concurrency: usize,
     /// So many a second fall due, beyond a burst.
@@ -44,13 +46,19 @@ impl Rules {
 }
 
 impl GroupRules {
-    /// From `concurrency,µs between two that fall due,burst`.
+    /// Does a message wait for nothing but the turn of its group?
+    pub fn is_free(self) -> bool {
+        self.fair && self.concurrency == usize::MAX && self.rate_per_s.is_none()
+    }
+
+    /// From `concurrency,µs between two that fall due,burst`; a concurrency of 0 is any.
     fn of(audit: &Audit) -> GroupRules {
         let text = audit.meta.get("group_rules").map_or("1,,1", String::as_str);
         let mut fields = text.split(',').map(|field| field.parse::<usize>().ok());
         let mut field = || fields.next().flatten();
         GroupRules {
-            concurrency: field().unwrap_or(1),
+            fair: audit.is_fair(),
+            concurrency: field().map_or(1, |most| if most == 0 { usize::MAX } else { most }),
             rate_per_s: field().map(|interval| 1e6 / interval as f64),
             burst: field().unwrap_or(1),
         }

@@ -89,6 +89,8 @@ pub struct Mix {
     pub batch: RangeInclusive<usize>,
     /// How many customers a publisher of groups has for itself.
     pub customers: u64,
+    /// Of a hundred events how many are of the first of them, besides its share of the others.
+    pub flood: u32,
     /// How many messages a lease asks for.
     pub lease: RangeInclusive<usize>,
     /// How long leases last, ms.
@@ -130,6 +132,7 @@ impl Mix {
             ttl: 0,
             batch: 1..=20,
             customers: 0,
+            flood: 0,
             lease: 1..=8,
             lease_ms: 1_000..=1_500,
             poison: 0,
@@ -224,6 +227,11 @@ impl Mix {
             backlog: 2 * customers,
             ..Mix::plain(0, 4)
         }
+    }
+
+    /// The events of 60 customers, four of whom have most of them.
+    pub fn tenants() -> Mix {
+        Mix { flood: 75, lease: 1..=5, rest: (3, 8), backlog: 600, ..Mix::events(60) }
     }
 
     /// As many messages as possible, and a little of everything else.

@@ -122,7 +122,8 @@ pub async fn group_publisher(mut actor: Actor, board: Arc<Board>) {
         let size = if dice.random_bool(0.3) { dice.random_range(2..=20) } else { 1 };
         let mut event = || {
             let mut dice = board.dice(("publish", actor.number, actor.payloads));
-            let customer = dice.random_range(0..board.mix.customers);
+            let flood = dice.random_ratio(board.mix.flood, 100);
+            let customer = if flood { 0 } else { dice.random_range(0..board.mix.customers) };
             let group = Some(format!("customer{}{}-{customer}", control(customer), actor.number));
             actor.draft(Options { group, ..Options::any(&mut dice, &board.mix) })
         };

@@ -198,6 +198,7 @@ impl World {
         for m in self.messages.iter_mut().filter(|m| m.topic == at) {
             (m.place, m.blocked) = (Place::Gone, false);
         }
+        self.passed.retain(|(topic, ..), _| *topic != at);
         self.rates.retain(|(topic, _), _| *topic != at);
         self.granted.retain(|(topic, _), _| *topic != at);
         self.topics[at] = None;

@@ -111,15 +111,23 @@ settings! {
     window: i64 => i64 = 600_000;
     /// `acked_ms` and `dead_ms`.
     retention: (i64, i64) => (i64, i64) = (0, 1_209_600_000);
-    group_concurrency: i64 => i64 = 1;
+    group_concurrency: i64 => Option<i64> = None;
     /// `group_rate_per_s` in hundredths, and `group_burst`.
     group_rate: (i64, i64) => Option<(i64, i64)> = None;
+    /// Whether `group_order` is fair.
+    fair: bool => bool = false;
 }
 
 impl Config {
     /// How many messages a topic may have that drops its oldest ones.
     pub fn drops_at(&self) -> Option<i64> {
         self.bound.filter(|(_, drops)| *drops).map(|(most, _)| most)
+    }
+
+    /// How many messages of a group may be leased, or at its front in a strict topic.
+    pub fn most_of_group(&self) -> usize {
+        let most = self.group_concurrency.or((!self.fair).then_some(1));
+        most.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX)
     }
 
     /// The time between two messages of a group, µs, where there is a rate.
@@ -138,9 +146,12 @@ impl Config {
             "idempotency_window_ms": self.window,
             "retention": {"acked_ms": self.retention.0, "acked_max": 100_000, "dead_ms": self.retention.1, "dead_max": 100_000},
             "max_payload_bytes": 262_144,
-            "group_concurrency": self.group_concurrency,
+            "group_order": order(self.fair),
             "group_burst": self.group_rate.map_or(1, |(_, burst)| burst),
         });
+        if let Some(most) = self.group_concurrency.or((!self.fair).then_some(1)) {
+            config["group_concurrency"] = json!(most);
+        }
         if let Some((rate, _)) = self.group_rate {
             config["group_rate_per_s"] = per_second(rate);
         }
@@ -174,8 +185,13 @@ pub fn body(settings: &Settings) -> Value {
     put("retention", map(&settings.retention, retention));
     put("group_concurrency", map(&settings.group_concurrency, |most| json!(most)));
     put("group_rate_per_s", map(&settings.group_rate, |(rate, _)| per_second(*rate)));
+    put("group_order", map(&settings.fair, |fair| json!(order(*fair))));
     put("group_burst", map(&settings.group_rate, |(_, burst)| json!(burst)));
     Value::Object(body)
+}
+
+fn order(fair: bool) -> &'static str {
+    if fair { "fair" } else { "strict" }
 }
 
 #[allow(clippy::cast_precision_loss)] // small

@@ -1,13 +1,20 @@
 //! The lines of groups in the model: a message joins the end of its group's, and becomes one of the few at its front once
 //! those before it have left. None goes back. Where a group has a rate, turns are planned for those at the front, and taken by
 //! grants: what leaves without one, or is put off, makes the others plan again.
+//!
+//! In a fair topic nothing is blocked or planned. Groups take turns, and the messages of a group go by priority and due time: a
+//! group that waits, though it could go, waits for at most two messages of each other group.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::broken::{Kept, must};
 use super::world::{Message, Place, World};
+use crate::proof::audit::member_of;
 
 /// A consumer that is so late (ms) delays none of the next ones.
 const LATE_MS: i64 = 50;
+/// As many messages a group may be granted while another one waits.
+const MOST_PASSED: usize = 2;
 
 /// When a message is due that is so by itself, after turns that end at `ahead`.
 fn planned(ahead: i64, now: i64, due: i64, (interval, burst): (i64, i64)) -> i64 {
@@ -30,8 +37,12 @@ impl World {
         let order = self.order;
         let rated = self.rate(topic).is_some();
         let m = &mut self.messages[n];
-        (m.order, m.blocked, m.unbegun) = (order, true, rated);
-        self.let_go(topic, &group);
+        m.order = order;
+        if !self.is_fair(topic) {
+            let m = &mut self.messages[n];
+            (m.blocked, m.unbegun) = (true, rated);
+            self.let_go(topic, &group);
+        }
     }
 
     /// A message lives no more.
@@ -75,7 +86,7 @@ impl World {
     pub fn take_turn(&mut self, n: usize) {
         let m = &self.messages[n];
         let (topic, Some(group), Some(due)) = (m.topic, m.group.clone(), m.due()) else { return };
-        let Some(rate) = self.rate(topic) else { return };
+        let Some(rate) = self.group_rate(topic) else { return };
         if m.turn.is_some() || m.attempts == 0 {
             let ahead = self.granted.entry((topic, group)).or_default();
             *ahead = taken(*ahead, self.now, due, rate).unwrap_or(*ahead + rate.0);
@@ -122,15 +133,103 @@ impl World {
     }
 
     /// The rate of a topic's groups: the time between two messages (µs), and how many may go at once.
-    fn rate(&self, topic: usize) -> Option<(i64, i64)> {
+    fn group_rate(&self, topic: usize) -> Option<(i64, i64)> {
         let config = &self.topics[topic].as_ref()?.config;
         Some((config.group_interval()?, config.group_rate?.1))
+    }
+
+    /// The same where turns are planned at it.
+    fn rate(&self, topic: usize) -> Option<(i64, i64)> {
+        self.group_rate(topic).filter(|_| !self.is_fair(topic))
+    }
+
+    pub fn is_fair(&self, topic: usize) -> bool {
+        self.topics[topic].as_ref().is_some_and(|topic| topic.config.fair)
+    }
+
+    /// Is it a message of a group that takes turns?
+    pub fn takes_turns(&self, n: usize) -> bool {
+        self.messages[n].group.is_some() && self.is_fair(self.messages[n].topic)
+    }
+
+    /// The order of a topic's groups has changed.
+    pub fn reorder(&mut self, topic: usize) {
+        let fair = self.is_fair(topic);
+        for m in self.messages.iter_mut().filter(|m| m.topic == topic && m.group.is_some()) {
+            m.blocked = !fair && m.due().is_some();
+        }
+        self.passed.retain(|(of, ..), _| *of != topic);
+    }
+
+    /// Of each group of a fair topic that may be granted a message, the messages without a group among them, the next one.
+    pub fn next_in_turn(&self, topic: usize) -> BTreeMap<Option<String>, usize> {
+        let mut nexts: BTreeMap<Option<String>, usize> = BTreeMap::new();
+        for n in self.in_state(topic, "ready") {
+            let rank = |n: usize| {
+                let m = &self.messages[n];
+                (-m.priority, m.due(), member_of(&m.id))
+            };
+            let next = nexts.entry(self.messages[n].group.clone()).or_insert(n);
+            if rank(n) < rank(*next) {
+                *next = n;
+            }
+        }
+        let config =
+            self.topics[topic].as_ref().map(|topic| topic.config.clone()).unwrap_or_default();
+        let most = config.most_of_group();
+        nexts.retain(|group, n| {
+            let Some(name) = group else { return true };
+            let leased = self.of(topic).filter(|(_, m)| m.leased() && m.group == *group).count();
+            let m = &self.messages[*n];
+            let ahead = self.granted.get(&(topic, name.clone())).copied().unwrap_or(0);
+            let due = m.due().unwrap_or_default();
+            let rate = self.group_rate(topic).filter(|_| m.attempts == 0);
+            leased < most && rate.is_none_or(|rate| taken(ahead, self.now, due, rate).is_some())
+        });
+        nexts
+    }
+
+    /// A group that cannot go waits for nobody.
+    pub fn forget_passed(&mut self) {
+        let nexts = [0, 1].map(|topic| self.next_in_turn(topic));
+        self.passed.retain(|(topic, group, _), _| nexts[*topic].contains_key(group));
+    }
+
+    /// In a fair topic, this message may be granted now: it is the next of its group, and its group has not passed another one
+    /// more often than it may.
+    pub fn pass(&mut self, n: usize) -> Kept {
+        let (topic, group) = (self.messages[n].topic, self.messages[n].group.clone());
+        self.forget_passed();
+        let nexts = self.next_in_turn(topic);
+        let id = &self.messages[n].id;
+        let Some(next) = nexts.get(&group) else {
+            must!("I17 groups", false, "{id} was granted, and its group may have no more");
+            return Ok(());
+        };
+        let next_id = &self.messages[*next].id;
+        must!("I16 order", *next == n, "{id} was granted before {next_id} of its group");
+        self.passed.retain(|(of, waiting, _), _| (*of, waiting) != (topic, &group));
+        for other in nexts.into_keys().filter(|other| *other != group) {
+            let passed = self.passed.entry((topic, other.clone(), group.clone())).or_default();
+            *passed += 1;
+            let (passed, id) = (*passed, &self.messages[n].id);
+            let fits = passed <= MOST_PASSED;
+            must!(
+                "I19 fairness",
+                fits,
+                "{id} is number {passed} of {group:?} while {other:?} waits"
+            );
+        }
+        Ok(())
     }
 
     /// As many as may come to the front.
     fn let_go(&mut self, topic: usize, group: &str) {
         let Some(config) = self.topics[topic].as_ref().map(|topic| &topic.config) else { return };
-        let most = usize::try_from(config.group_concurrency).unwrap_or(usize::MAX);
+        if config.fair {
+            return;
+        }
+        let most = config.most_of_group();
         let live = self.of(topic).filter(|(_, m)| m.lives() && m.group.as_deref() == Some(group));
         let (mut line, front): (Vec<_>, Vec<_>) = live.partition(|(_, m)| m.blocked);
         line.sort_by_key(|(_, m)| m.order);

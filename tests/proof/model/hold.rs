@@ -61,6 +61,9 @@ impl World {
 
     /// A lease of so many comes by those that are not to be granted, and clears the way. Returns whether any are ready.
     pub fn come_by(&mut self, at: usize, most: i64) -> bool {
+        if self.is_fair(at) {
+            return self.next_in_turn(at).into_values().any(|n| !self.is_spent(n));
+        }
         loop {
             self.hold_early(at, most);
             let ready = self.bury_spent(at, most);
@@ -85,7 +88,7 @@ impl World {
         let Some(topic) = topic else { return Ok(()) };
         must!("the contract", granted.is_empty() || !topic.paused, "granted while paused");
         let lease_ms = lease_ms.unwrap_or(topic.config.lease_ms);
-        let (mut used, mut count) = (0, 0);
+        let (mut used, mut count, fair) = (0, 0, topic.config.fair);
         for grant in granted {
             let found = self.messages.iter().position(|m| m.id == grant.id);
             must!("I2 no invention", found.is_some(), "{} was never published", grant.id);
@@ -95,7 +98,7 @@ impl World {
             must!(early, state == Some("ready"), "{} was granted while {state:?}", grant.id);
             same("the contract", "the topic granted from", self.messages[n].topic, at)?;
             let m = &self.messages[n];
-            for (other, before) in self.of(at) {
+            for (other, before) in self.of(at).filter(|_| !fair) {
                 let passed =
                     before.state(now) == Some("ready") && goes_before((other, before), (n, m));
                 must!("I16 order", !passed, "{} was granted before {}", m.id, before.id);
@@ -105,6 +108,9 @@ impl World {
             must!("the contract", fits, "{used} bytes were granted, of at most {bytes:?}");
             count += 1;
             same("the contract", "due_at of a grant", Some(grant.due), m.due())?;
+            if fair {
+                self.pass(n)?;
+            }
             self.grant(n, lease_ms);
             let m = &mut self.messages[n];
             m.tokens.push(grant.token.to_owned());
@@ -113,10 +119,13 @@ impl World {
             same("the contract", "lease_expires_at of a grant", grant.deadline, now + lease_ms)?;
         }
         must!("the contract", count <= most, "{count} messages were granted, of at most {most}");
-        let left: Vec<usize> = self.in_state(at, "ready");
+        let mut left: Vec<usize> = self.in_state(at, "ready");
+        if fair {
+            left = self.next_in_turn(at).into_values().filter(|n| !self.is_spent(*n)).collect();
+        }
         let next = |n: &usize| {
             let m = (*n, &self.messages[*n]);
-            !left.iter().any(|other| goes_before((*other, &self.messages[*other]), m))
+            fair || !left.iter().any(|other| goes_before((*other, &self.messages[*other]), m))
         };
         let fits =
             |n: &usize| bytes.is_none_or(|b| count == 0 || used + self.messages[*n].bytes <= b);

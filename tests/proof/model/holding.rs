@@ -90,6 +90,7 @@ impl Walk<'_> {
         self.same_acks(&acks, &reply.json["acks"])?;
         let messages = reply.json["messages"].as_array().cloned().unwrap_or_default();
         let text = |m: &Value, name: &str| m[name].as_str().unwrap_or_default().to_owned();
+        self.bury_in_turn(via, topics).await?;
         let ready = |at: &&usize| {
             let paused = self.world.topics[**at].as_ref().is_none_or(|topic| topic.paused);
             !paused && self.world.come_by(**at, want.most)
@@ -131,6 +132,21 @@ impl Walk<'_> {
             let whole = reply.body.contains(&known.payload);
             must!("I2 no invention", whole, "no {} in {}", known.payload, reply.body);
             self.touched.push(n);
+        }
+        Ok(())
+    }
+
+    /// How far a lease of a fair topic comes by those that have failed as often as is allowed by now is open: they die of it.
+    async fn bury_in_turn(&mut self, via: bool, topics: &[usize]) -> Kept {
+        let fair = topics.iter().copied().filter(|at| self.world.is_fair(*at));
+        let ready = fair.flat_map(|at| self.world.in_state(at, "ready"));
+        let spent: Vec<usize> = ready.filter(|n| self.world.is_spent(*n)).collect();
+        for n in spent {
+            let path = format!("/messages/{}", self.world.messages[n].id);
+            let seen = self.talk.send(via, "GET", &path, "", None).await?;
+            if seen.json["state"] == "dead" {
+                self.world.bury(n, self.world.now);
+            }
         }
         Ok(())
     }

@@ -41,7 +41,7 @@ impl World {
         for (name, value) in config.as_object().into_iter().flatten() {
             same(CONTRACT, name, &seen["config"][name], value)?;
         }
-        for name in ["ttl_ms", "max_messages", "group_rate_per_s"] {
+        for name in ["ttl_ms", "max_messages", "group_rate_per_s", "group_concurrency"] {
             same(CONTRACT, name, seen["config"].get(name), config.get(name))?;
         }
         let dues = || self.of(at).filter(|(_, m)| !m.blocked).filter_map(|(_, m)| m.due());
@@ -124,7 +124,9 @@ impl World {
         let place = |n: usize| {
             let m = &self.messages[n];
             match m.place {
-                Place::Waiting { due } if state == "ready" => (-m.priority, due),
+                Place::Waiting { due } if state == "ready" && !self.takes_turns(n) => {
+                    (-m.priority, due)
+                }
                 Place::Waiting { due } => (0, due),
                 Place::Leased { deadline, .. } => (0, deadline),
                 Place::Dead { at } | Place::Acked { at } => (0, at),

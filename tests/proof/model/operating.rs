@@ -201,6 +201,13 @@ impl Walk<'_> {
         if wanted.drops_at().is_some() && wanted.group_rate.is_some() {
             settings.group_rate = Field::Null;
         }
+        // What was planned at a rate, or lived in line, goes another way by and by.
+        let fair = self.world.is_fair(at);
+        let before = self.world.topics[at].as_ref().map(|topic| topic.config.group_rate.is_some());
+        let wanted = config(&settings);
+        if wanted.fair != fair && (wanted.group_rate.is_some() || before == Some(true)) {
+            settings.fair = Field::Set(fair);
+        }
         let config = config(&settings);
         let body = config::body(&settings).to_string();
         let reply = self.talk.send(via, method, &path, &header, Some(&body)).await?;
@@ -225,7 +232,8 @@ impl Walk<'_> {
         }
         same(CONTRACT, "the status", reply.status, if revision.is_none() { 201 } else { 200 })?;
         let topic = self.world.topics[at].get_or_insert_with(Topic::default);
-        if topic.config.group_interval() != config.group_interval() {
+        let reordered = topic.config.fair != config.fair;
+        if reordered || topic.config.group_interval() != config.group_interval() {
             self.world.rates.retain(|(topic, _), _| *topic != at);
             self.world.granted.retain(|(topic, _), _| *topic != at);
         }
@@ -239,6 +247,9 @@ impl Walk<'_> {
             // from the due time then in force.
             let without = |m: &&mut Message| m.topic == at && m.ttl.is_none();
             self.world.messages.iter_mut().filter(without).for_each(|m| m.began = None);
+        }
+        if reordered {
+            self.world.reorder(at);
         }
         self.world.let_more_go(at);
         self.world.settle();

@@ -227,7 +227,7 @@ impl World {
         self.join(n);
         let m = &mut self.messages[n];
         m.began = m.ttl.and(m.due());
-        if m.blocked {
+        if self.messages[n].blocked || self.takes_turns(n) {
             self.in_line.push(n);
         }
         n

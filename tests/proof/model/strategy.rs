@@ -182,6 +182,7 @@ fn settings() -> impl Strategy<Value = Settings> {
         field(retention),
         field(1..4i64),
         field((prop_oneof![2 => Just(1i64), 1 => Just(300), 1 => Just(100_000)], 1..4i64)),
+        field(prop::bool::weighted(0.7)),
     )
         .prop_map(Settings::from)
 }

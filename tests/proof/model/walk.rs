@@ -87,6 +87,7 @@ impl<'a> Walk<'a> {
     async fn step(&mut self, step: &Step) -> Kept {
         let (via, at) = (step.via, usize::from(step.other));
         self.pass(via, step.tick).await?;
+        self.world.forget_passed();
         self.touched.clear();
         if matches!(
             step.op,
@@ -270,6 +271,9 @@ impl<'a> Walk<'a> {
     async fn survivors(&mut self, via: bool, at: usize, more: usize) -> Kept<HashSet<String>> {
         let mut ids = HashSet::new();
         self.world.in_line = self.world.in_state(at, "blocked");
+        let lines = self.world.of(at).map(|(n, _)| n).filter(|n| self.world.takes_turns(*n));
+        let lines: Vec<usize> = lines.collect();
+        self.world.in_line.extend(lines);
         let config = self.world.topics[at].as_ref().map(|topic| &topic.config);
         let most = config.and_then(super::config::Config::drops_at);
         let most = most.and_then(|most| usize::try_from(most).ok());

@@ -155,6 +155,8 @@ pub struct World {
     pub(super) granted: BTreeMap<(usize, String), i64>,
     /// What was blocked when the publish under way began, or came so since: a full topic drops it as such.
     pub(super) in_line: Vec<usize>,
+    /// In a fair topic: how many messages a group was granted while another one waited, by their names, that one first.
+    pub(super) passed: BTreeMap<(usize, Option<String>, Option<String>), usize>,
     /// Time itself is at work.
     pub(super) settling: bool,
     /// Time has ended a message of a group.

@@ -104,6 +104,7 @@ scenarios! {
     ticks_killed::ticks_killed [ticks_killed: Memory 2] = "an instance killed in the middle of a schedule's tick";
     power::redis_killed [redis_killed: Always 2, redis_killed_everysec: Everysec 2] = "Redis killed (−9) and restarted";
     customers::customers [customers: Always 2] = "an instance and Redis killed (−9), events of 1,000 customers in order, 16 partitions";
+    customers::tenants [tenants: Always 2] = "an instance and Redis killed (−9), customers in turn, four of them with most of the events";
     power::power_lost [power_lost: Always 3, power_lost_everysec: Everysec 3] = "power loss: the log cut back to its last fsync";
     connections::connections_cut [connections_cut: Memory 6] = "connections to Redis cut in bursts";
     connections::scripts_flushed [scripts_flushed: Memory 50] = "`SCRIPT FLUSH` under load";

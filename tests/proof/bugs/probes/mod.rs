@@ -16,5 +16,6 @@ pub mod leftovers;
 pub mod links;
 pub mod moves;
 pub mod replicas;
+pub mod tenants;
 pub mod told;
 pub mod waits;

@@ -16,6 +16,7 @@ mod losses;
 mod payloads;
 mod steps;
 mod topic;
+mod turns;
 mod waiting;
 
 const A: &str = "0000000a-aaaa-8aaa-8aaa-aaaaaaaaaaaa";
