@@ -107,20 +107,25 @@ local function wait_again(k, member, priority, due, now, group, order)
   if redis.call('ZREM', k.heads, id .. order .. member) > 0 then free_leases(k, { [id] = true }, now) end
 end
 
--- Gives up to 64 entries of a group the order of a fair topic, which have that of publishing: the topic was strict, or they were
--- loaded.
-local function adopt(k, id)
-  local entries = redis.call('ZRANGEBYLEX', k.queued, '[' .. id, '(' .. id .. 'f', 'LIMIT', 0, 64)
-  local members, fair = {}, {}
+-- Gives up to 64 entries of a group the order of a fair topic, which have that of publishing, since the topic was strict or they
+-- were loaded; or the other way round (not `fair`). Returns whether more are left.
+local function order_line(k, id, fair)
+  local from, upto = bounds_of(id .. 'f')
+  if fair then from, upto = '[' .. id, '(' .. id .. 'f' end
+  local entries, members, ordered = redis.call('ZRANGEBYLEX', k.queued, from, upto, 'LIMIT', 0, 64), {}, {}
+  if #entries == 0 then return false end
   for i = 1, #entries do members[i] = entry_member(entries[i]) end
   local dues, extras = redis.call('ZMSCORE', k.blocked, unpack(members)), redis.call('HMGET', k.extra, unpack(members))
   for i = 1, #members do
-    local _, _, _, priority = parse_extra(extras[i])
-    if dues[i] then fair[#fair + 1], fair[#fair + 2] = 0, fair_entry(id, priority, tonumber(dues[i]), members[i]) end
+    local _, _, _, priority, rest = parse_extra(extras[i])
+    local _, entry = entry_of(members[i], rest)
+    if fair then entry = dues[i] and fair_entry(id, priority, tonumber(dues[i]), members[i]) end
+    if entry then ordered[#ordered + 1], ordered[#ordered + 2] = '0', entry end
   end
   spend(k, 5 * #members)
   redis.call('ZREM', k.queued, unpack(entries))
-  if #fair > 0 then redis.call('ZADD', k.queued, unpack(fair)) end
+  if #ordered > 0 then redis.call('ZADD', k.queued, unpack(ordered)) end
+  return #entries == 64
 end
 
 -- The next message of a group in `fair_front` that may go now: its entry, its due time, and where the turns at the group's rate end
@@ -144,7 +149,7 @@ local function next_in_line(k, group, now, step)
       if not entry then return false end
     end
     if string.byte(entry, 17) ~= 102 then
-      adopt(k, id)
+      order_line(k, id, true)
       group.from, group.list = '[' .. id .. 'f', false
     else
       local due = tonumber(string.sub(entry, 20, 31), 16)
@@ -363,28 +368,4 @@ local function free_groups(k, from, now)
   end
   redis.call('HSET', k.meta, 'raised', from)
   return true
-end
-
--- After a fair topic has become strict: whether a group has entries that are not in the order of publishing.
-local function is_unordered(k, id)
-  local from, upto = '[' .. id .. 'f', '(' .. id .. 'g'
-  return #redis.call('ZRANGEBYLEX', k.queued, from, upto, 'LIMIT', 0, 1) > 0
-end
-
--- Gives up to 64 of them that order. Returns whether more are left.
-local function order_line(k, id)
-  local from, upto = '[' .. id .. 'f', '(' .. id .. 'g'
-  local entries, members, ordered = redis.call('ZRANGEBYLEX', k.queued, from, upto, 'LIMIT', 0, 64), {}, {}
-  if #entries == 0 then return false end
-  for i = 1, #entries do members[i] = entry_member(entries[i]) end
-  local extras = redis.call('HMGET', k.extra, unpack(members))
-  for i = 1, #members do
-    local _, _, _, _, rest = parse_extra(extras[i])
-    local _, entry = entry_of(members[i], rest)
-    if entry then ordered[#ordered + 1], ordered[#ordered + 2] = 0, entry end
-  end
-  spend(k, 5 * #members)
-  redis.call('ZREM', k.queued, unpack(entries))
-  if #ordered > 0 then redis.call('ZADD', k.queued, unpack(ordered)) end
-  return #entries == 64
 end
