@@ -50,6 +50,8 @@ pub struct GlobalKeys {
     pub schema: String,
     /// string: the oldest version whose readers may work on the data; not there: `schema`
     pub min_reader: String,
+    /// Which version the data began with.
+    pub began: String,
     /// hash: written by the fence of the only node; in a Cluster each node has a key of its own
     pub fence: String,
     /// channel: `- <topic>` for each wake-up of partition 0, `- <topic> <partition>` for one of another
@@ -82,6 +84,7 @@ impl GlobalKeys {
             secret: key("service", "secret"),
             schema: key("service", "schema"),
             min_reader: key("service", "min_reader"),
+            began: key("service", "began"),
             fence: key("service", "fence"),
             wake_channel: format!("{prefix}wake"),
         }

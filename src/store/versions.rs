@@ -11,7 +11,7 @@ use super::{
     scripts,
 };
 use dueq_model::{DeadForm, TopicSettings, error::Error};
-use std::future::pending;
+use std::{future::pending, sync::atomic::Ordering};
 
 impl Store {
     /// To be called before data of this version of the schema are written. From the first version on that minds
@@ -39,6 +39,13 @@ impl Store {
             )),
             None => Err(Error::Internal),
         }
+    }
+
+    /// Do groups take turns where nobody has said so? Not before an upgrade is finished: until then the older dueq may come back.
+    pub fn fair_by_default(&self) -> bool {
+        let shared = &self.lanes.shared;
+        let began = shared.began.load(Ordering::Relaxed);
+        began.max(*shared.min_reader.borrow()) >= FAIR_VERSION
     }
 
     /// As [`Store::adopt_version`], for a topic with these settings, which had those `before`.

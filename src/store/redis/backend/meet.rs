@@ -157,8 +157,9 @@ impl Backend {
             }
         };
         let mut open = cmd("EVALSHA");
-        open.arg(scripts::OPEN_SERVICE.sha()).arg(4);
+        open.arg(scripts::OPEN_SERVICE.sha()).arg(5);
         open.arg(&keys.instances).arg(&keys.secret).arg(&keys.schema).arg(&keys.min_reader);
+        open.arg(&keys.began);
         open.arg(secret).arg(SCHEMA_VERSION).arg(KNOWN_VERSION);
         let broken = |_| ConnectError::Unreachable("its state of dueq cannot be read".to_owned());
         let mut fields = Fields::of(ask(connection, &open).await?).map_err(broken)?;
@@ -178,6 +179,7 @@ impl Backend {
         }
         self.ids.set_instance(fields.int().map_err(broken)? as u64);
         let secret = fields.text().map_err(broken)?;
+        self.shared.began.store(fields.int().map_err(broken)?, Relaxed);
         let mut key = [0; 16];
         hex::decode_to_slice(&secret, &mut key)
             .map_err(|_| ConnectError::Unreachable("its secret of dueq is damaged".to_owned()))?;

@@ -8,7 +8,7 @@ use parking_lot::RwLock;
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
     },
     time::Instant,
 };
@@ -32,6 +32,8 @@ pub struct Shared {
     service: RwLock<Option<Arc<Service>>>,
     /// The oldest version of the schema whose readers may work on the data, as it was read last.
     pub min_reader: watch::Sender<i64>,
+    /// The newest version that the dueq read which made the data; 0 if it is not known.
+    pub began: AtomicI64,
     /// How many epochs were met, of all servers.
     epochs: watch::Sender<u64>,
     /// How many of the server that has the registry: what was read of it in an earlier one it may have forgotten.
@@ -61,6 +63,7 @@ impl Shared {
             instance: hex::encode(&random_bytes()[..8]),
             service: RwLock::default(),
             min_reader: watch::Sender::new(SCHEMA_VERSION),
+            began: AtomicI64::new(0),
             epochs: watch::Sender::new(0),
             registry_epochs: AtomicU64::new(0),
             steps: watch::Sender::new(()),
