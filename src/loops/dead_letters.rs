@@ -1,7 +1,7 @@
 //! Publishes dead letters: a message that dies in a topic with a `dead_topic` is published there too, at least once, or moves
 //! there.
 
-use dueq_model::{Body, Content, DeadForm, Millis, Origin, error::Error};
+use dueq_model::{Body, Content, DeadForm, Millis, Origin, TopicSettings, error::Error};
 use dueq_store::{
     DeadLetter, Death, DeathEnd, MessageOptions, MessageSnapshot, PartitionName, Store, Topic,
 };
@@ -57,10 +57,14 @@ pub(super) async fn publish_deaths(
         deaths = store.claim_dead(name, deaths).await?;
     }
     let (mut letters, mut marks, mut failed) = (Vec::new(), Vec::new(), None);
+    let parts_tenants = !deaths.is_empty() && parts_tenants(store, &topic).await?;
     for death in deaths {
         let (id, mark) = (death.id, death.mark.clone());
         match letter(&topic, death, write) {
-            Some(letter) => {
+            Some(mut letter) => {
+                if parts_tenants && letter.group.is_some() {
+                    letter.body.sqs.get_or_insert_default().group = letter.group.take();
+                }
                 letters.push(letter);
                 marks.push((id, mark));
             }
@@ -89,6 +93,14 @@ fn is_published(topic: &Topic, death: &Death) -> bool {
     let body = death.message.as_ref().and_then(|message| message.body.as_ref());
     topic.settings.dead_topic.is_some()
         && body.is_some_and(|body| !body.dead_letter && body.origin.is_none())
+}
+
+/// Do messages of a queue of SQS move to one whose groups take no turns? There they would wait for each other, which tenants do not.
+async fn parts_tenants(store: &Store, topic: &Topic) -> Result<bool, Error> {
+    let TopicSettings { dead_topic, dead_form, sqs, .. } = &topic.settings;
+    let is_raw = sqs.is_some() && topic.settings.is_fair() && *dead_form == DeadForm::Raw;
+    let Some(dead_topic) = dead_topic.as_ref().filter(|_| is_raw) else { return Ok(false) };
+    Ok(!store.known_topic(dead_topic).await?.is_some_and(|it| it.settings.is_fair()))
 }
 
 /// What the dead topic gets of a death; `None` for one that cannot be published.

@@ -30,7 +30,7 @@ pub struct SqsParts {
     /// `AWSTraceHeader`.
     #[serde(rename = "x", skip_serializing_if = "Option::is_none")]
     pub trace_header: Option<String>,
-    /// `MessageGroupId` in a standard queue, where it orders nothing.
+    /// `MessageGroupId` in a standard queue whose groups take no turns: it orders nothing there.
     #[serde(rename = "g", skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
     /// `MessageDeduplicationId`.

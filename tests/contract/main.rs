@@ -95,6 +95,7 @@ mod schedule_ticks;
 mod schedules;
 mod search;
 mod service;
+mod sqs_groups;
 mod sqs_paths;
 mod states;
 mod storm;

@@ -7,7 +7,8 @@ use tokio::net::TcpStream;
 use crate::access::scopes::KeyFile;
 use crate::harness::*;
 
-async fn action(client: &Client, path: &str, action: &str, body: Value) -> Answer {
+/// Sends a request of SQS's.
+pub async fn action(client: &Client, path: &str, action: &str, body: Value) -> Answer {
     let target = format!("AmazonSQS.{action}");
     let headers =
         [("x-amz-target", target.as_str()), ("content-type", "application/x-amz-json-1.0")];

@@ -318,11 +318,17 @@ def a_fifo_queue_keeps_order_in_groups_and_drops_repeats():
     fails("InvalidParameterValue", send, url, MessageGroupId="a b", MessageDeduplicationId="1")
     fails("InvalidParameterValue", send, url, MessageGroupId="g", MessageDeduplicationId="1", DelaySeconds=1)
     fails("InvalidParameterValue", send, queue(), MessageDeduplicationId="1")
-    fair = queue()
-    for body in ("1", "2"):
-        send(fair, body, MessageGroupId="g")
-    got = receive(fair, AttributeNames=["MessageGroupId"])
-    assert [it["Attributes"] for it in got] == [{"MessageGroupId": "g"}] * 2, "in a standard queue groups order nothing"
+
+
+def tenants_of_a_standard_queue_take_turns():
+    url = queue()
+    for body in "1234":
+        send(url, body, MessageGroupId="noisy")
+    send(url, "5", MessageGroupId="quiet")
+    got = receive(url, 2, AttributeNames=["MessageGroupId"])
+    assert sorted(it["Attributes"]["MessageGroupId"] for it in got) == ["noisy", "quiet"]
+    assert len(receive(url)) == 3, "they wait for no other"
+    fails("InvalidParameterValue", send, url, MessageGroupId="a b")
 
 
 def queues_are_created_changed_listed_and_deleted():

@@ -10,7 +10,9 @@ use super::{
     queue_name, tags,
 };
 use axum::{body::Body, http::Response};
-use dueq_model::{SQS_UNLIMITED_ATTEMPTS, State, TopicName, TopicSettings, error::Error};
+use dueq_model::{
+    GroupOrder, SQS_UNLIMITED_ATTEMPTS, State, TopicName, TopicSettings, error::Error,
+};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -70,6 +72,9 @@ pub async fn create_queue(call: &Call<'_>, request: CreateQueue) -> Result<Respo
     let tags = tags::read(request.tags)?;
     let changes = Changes::read(call, &name, given, true).await?;
     let store = &call.state.store;
+    // In a standard queue a group is a tenant.
+    let is_fair = !is_fifo && store.fair_by_default();
+    let mut order = if is_fair { GroupOrder::Fair } else { GroupOrder::Strict };
     for _ in 0..TRIES {
         if let Some(topic) = store.fresh_topic(&name).await? {
             let queue = Queue { name: name.clone(), topic };
@@ -89,6 +94,7 @@ pub async fn create_queue(call: &Call<'_>, request: CreateQueue) -> Result<Respo
                 max_attempts: SQS_UNLIMITED_ATTEMPTS,
                 ttl_ms: Some(RETENTION_MS),
                 max_payload_bytes: MESSAGE_BYTES,
+                group_order: order,
                 ..TopicSettings::default()
             };
             let sqs = settings.sqs.get_or_insert_default();
@@ -100,6 +106,10 @@ pub async fn create_queue(call: &Call<'_>, request: CreateQueue) -> Result<Respo
         match store.put_topic(&name, new, None, call.caller.maker()).await {
             Ok(_) => return answer(&json!({"QueueUrl": call.url(&name)})),
             Err(Error::RevisionMismatch) => {}
+            // An instance runs that knows of no turns, and would make a queue without them.
+            Err(Error::UpgradePending(_)) if order == GroupOrder::Fair => {
+                order = GroupOrder::Strict
+            }
             Err(error) => return Err(error.into()),
         }
     }

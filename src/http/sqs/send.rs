@@ -203,7 +203,10 @@ fn prepare(call: &Call<'_>, queue: &Queue, request: SendMessage) -> Result<Prepa
         if let Some(id) = deduplication {
             return Err(Fault::invalid(id, "MessageDeduplicationId", OTHER_TYPE));
         }
-        parts.group = group;
+        match queue.topic.settings.is_fair() {
+            true => options.group = group,
+            false => parts.group = group,
+        }
     }
     let message = NewMessage { body: to_body(text, attributes, parts), due, options };
     Ok(Prepared { message, bytes, sent })
