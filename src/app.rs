@@ -173,7 +173,7 @@ async fn serve(
         tracing::error!(%reason, "not ready");
     }
     if let Err(error) = store.upgrade_callbacks().await {
-        tracing::warn!(%error, "_callbacks was not updated; the next start tries again");
+        tracing::warn!(%error, "_callbacks was not updated; that is tried again");
     }
     let polls = LongPolls::start(store.clone(), metrics.clone(), woken).await;
     let drain = Duration::from_millis(config.drain_timeout_ms);

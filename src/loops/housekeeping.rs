@@ -99,6 +99,10 @@ async fn walk(store: &Store) -> Infallible {
         if tidied.elapsed() >= TIDY_EVERY {
             tidied = Instant::now();
             store.forget_unused_topics();
+            // An instance may have run at the start that did not know all that its topic says.
+            if let Err(error) = store.upgrade_callbacks().await {
+                tracing::debug!(%error, "_callbacks was not updated");
+            }
         }
         sleep(WALK_EVERY).await;
     }

@@ -265,7 +265,7 @@ macro_rules! topic_settings {
         /// In what order messages of a group are granted.
         #[serde(skip_serializing_if = "is_default")]
         group_order: GroupOrder = GroupOrder::Strict;
-            /// In what order messages of a group are granted. Default: `strict`.
+            /// In what order messages of a group are granted. Default: `strict`, in `_callbacks` `fair`.
             put GroupOrder;
         /// How many messages of a group may be leased at a time. Absent: any number.
         #[serde(skip_serializing_if = "is_default")]
@@ -295,6 +295,9 @@ topic_settings! { stored
         /// A message with a group was published, so that a dueq that knows of no groups leaves the topic alone.
         #[serde(skip_serializing_if = "is_default")]
         grouped: bool = false,
+        /// The order of groups in `_callbacks` was chosen, or came with the topic; it was strict before that was noted.
+        #[serde(skip_serializing_if = "is_default")]
+        ordered: bool = false,
         /// It is about to be deleted, or to get more partitions: nothing is published until that is done or given up.
         #[serde(skip_serializing_if = "is_default")]
         closing: bool = false,
@@ -322,14 +325,20 @@ fn is_one(number: &i64) -> bool {
 
 impl TopicSettings {
     /// The defaults of a topic of this name. dueq's own topic of callbacks keeps what was delivered for an
-    /// hour, so that it can be asked for.
+    /// hour, so that it can be asked for, and its groups take turns.
     pub fn default_of(name: &TopicName) -> Self {
         if !name.is_callbacks() {
             return Self::default();
         }
         let retention =
             Retention { acked_ms: 3_600_000, acked_max: 10_000, ..Retention::default() };
-        Self { retention, push: Some(Push::of_callbacks()), ..Self::default() }
+        let (push, group_order) = (Some(Push::of_callbacks()), GroupOrder::Fair);
+        Self { retention, push, group_order, ordered: true, ..Self::default() }
+    }
+
+    /// The same as an older dueq has it, which knows of no turns: so is a topic without a configuration.
+    pub fn older_default_of(name: &TopicName) -> Self {
+        Self { group_order: GroupOrder::Strict, ordered: false, ..Self::default_of(name) }
     }
 
     /// These settings, which take the place of those `before`, with what those remember: a paused topic stays so, and a
@@ -340,6 +349,7 @@ impl TopicSettings {
         let Some(before) = before else { return Some(self) };
         self.paused = before.paused;
         self.grouped |= before.grouped;
+        self.ordered |= before.ordered;
         if self.sqs.is_none() {
             self.sqs.clone_from(&before.sqs);
         }

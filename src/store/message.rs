@@ -70,7 +70,7 @@ pub(super) fn read_snapshot(
     let topic = &partition.topic;
     let state = State::from_word(&fields.text()?).ok_or(CallError::Internal)?;
     let (at, attempts, attempts_left) = (fields.int()?, fields.int()?, fields.int()?);
-    let extra = Extra::parse(&fields.text()?);
+    let extra = shown(&topic.name, Extra::parse(&fields.text()?));
     // Of a leased message it is when it may have been granted.
     let over = fields.instant()?;
     let begun = extra.options.ttl_ms.is_some() || has_ttl(topic, state);
@@ -87,7 +87,7 @@ pub(super) fn read_snapshot(
         attempts,
         attempts_left,
         options: extra.options,
-        key: extra.key.map(|key| shown(&topic.name, key)),
+        key: extra.key,
         expires_at,
         body: Some(body),
         last_error,

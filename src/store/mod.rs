@@ -49,6 +49,7 @@ pub use ack::Ack;
 pub use args::StoreArgs;
 pub use backend::{KNOWN_VERSION, SCHEMA_VERSION};
 pub use batch::Wake;
+pub use callback_names::callback_group;
 pub use change::Change;
 pub use connect_error::ConnectError;
 pub use dead_letters::{DeadLetter, Death, DeathEnd};

@@ -216,7 +216,7 @@ impl Registry {
         if let Some(other) = self.known(read) {
             return Ok(other);
         }
-        let mut settings = settings.unwrap_or_else(|| TopicSettings::default_of(name));
+        let mut settings = settings.unwrap_or_else(|| TopicSettings::older_default_of(name));
         if name.is_callbacks() {
             settings.push.get_or_insert_with(Push::of_callbacks);
         }

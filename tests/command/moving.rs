@@ -109,7 +109,7 @@ async fn what_was_dumped_is_loaded_as_it_was() {
     clean(&audit(&["--redis-url", &url]).await);
     assert_eq!(contents(&dump(&other, &dir).await), contents(&file));
     // No dueq works on it that does not know of all that is there.
-    assert_eq!(other.command::<i64>(&["GET", "dueq:{service}:min_reader"]).await, 5);
+    assert_eq!(other.command::<i64>(&["GET", "dueq:{service}:min_reader"]).await, 6);
 
     // The ids are kept, and lead to the same answers; also the names do, and keys that make a publish safe to repeat.
     let to = Dueq::on(&other).start().await;

@@ -106,7 +106,7 @@ async fn the_topic_of_callbacks_has_limits_groups_and_partitions() {
     let (client, receiver) = (dueq.client(), Receiver::start().await);
     let settings = json!({
         "max_payload_bytes": 300_000, "max_messages": 64, "on_full": "reject", "idempotency_window_ms": 1_000,
-        "partitions": 2, "group_concurrency": 1, "group_rate_per_s": 1000, "group_burst": 5,
+        "partitions": 2, "group_order": "strict", "group_concurrency": 1, "group_rate_per_s": 1000, "group_burst": 5,
     });
     for _ in 0..2 {
         let seen = client.update_topic("_callbacks", settings.clone()).await.expect(200).json();
@@ -130,8 +130,79 @@ async fn the_topic_of_callbacks_has_limits_groups_and_partitions() {
     becomes(&client, &first, "acked", 1).await;
     becomes(&client, &second.text("id"), "acked", 1).await;
     client.update_topic("_callbacks", json!({"partitions": 1})).await.refused(422);
-    let reset = client.update_topic("_callbacks", json!({"max_messages": null})).await.expect(200);
-    assert!(reset.json()["config"].get("max_messages").is_none());
+    let reset = json!({"max_messages": null, "group_order": null});
+    let reset = client.update_topic("_callbacks", reset).await.expect(200).json();
+    assert!(reset["config"].get("max_messages").is_none());
+    assert_eq!(reset["config"]["group_order"], "fair");
+}
+
+async fn order(client: &Client) -> Value {
+    client.topic("_callbacks").await.expect(200).json()["config"]["group_order"].clone()
+}
+
+#[tokio::test]
+async fn groups_of_callbacks_take_turns() {
+    let (_redis, dueq) = alone(&[]).await;
+    let (client, receiver) = (dueq.client(), Receiver::start().await);
+    let one = json!({"push": {"max_in_flight": 1}});
+    client.update_topic("_callbacks", one).await.expect(200);
+    assert_eq!(order(&client).await, "fair");
+    client.post("/topics/_callbacks/pause", &json!({})).await.expect(200);
+    for n in 0..40 {
+        scheduled(&client, &receiver.url("/noisy"), json!({"payload": n, "group": "noisy"})).await;
+    }
+    scheduled(&client, &receiver.url("/quiet"), json!({"group": "quiet"})).await;
+    client.post("/topics/_callbacks/resume", &json!({})).await.expect(200);
+    let calls = receiver.wait_for(41).await;
+    let turn = calls.iter().position(|call| call.path == "/quiet").unwrap();
+    assert!(turn <= 2, "it waited for {turn} calls of another group");
+}
+
+/// Their order is that of all topics as long as an instance runs that knows no other.
+#[tokio::test]
+async fn an_order_that_was_chosen_stays_and_another_becomes_fair() {
+    for chosen in [false, true] {
+        let redis = Redis::start().await;
+        drop(Dueq::on(&redis).start().await);
+        assert_eq!(redis.command::<i64>(&["DEL", "dueq:{service}:began"]).await, 1);
+        let now = redis.time_ms().await;
+        let older = format!("00000000000000aa {now} 0.0.9+schema.5");
+        let alive = "dueq:{service}:alive";
+        let _: i64 = redis.command(&["ZADD", alive, &(now + 30_000).to_string(), &older]).await;
+        let first = Dueq::calling(&redis).args(["--no-dispatch"]).start().await;
+        let client = first.client();
+        for state in ["ready", "blocked"] {
+            let body = json!({"group": "customer-7"});
+            let sent = schedule(&client, "http://127.0.0.1:9/", body).await.expect(201);
+            assert_eq!(sent.text("state"), state);
+        }
+        let change =
+            if chosen { json!({"group_order": "strict"}) } else { json!({"max_attempts": 3}) };
+        client.update_topic("_callbacks", change).await.expect(200);
+        // It is no reason not to start.
+        let second = Dueq::calling(&redis).args(["--no-dispatch"]).start().await;
+        assert_eq!(order(&second.client()).await, "strict");
+        assert_eq!(redis.command::<i64>(&["ZREM", alive, &older]).await, 1);
+        // Until the upgrade is finished, the older one may come back.
+        drop(Dueq::calling(&redis).args(["--no-dispatch"]).start().await);
+        assert_eq!(order(&client).await, "strict");
+        assert_eq!(
+            redis.command::<Option<String>>(&["GET", "dueq:{service}:min_reader"]).await,
+            None
+        );
+        // As `dueq migrate --finish` does.
+        let _: () = redis.command(&["SET", "dueq:{service}:min_reader", "6"]).await;
+        let third = Dueq::calling(&redis).args(["--no-dispatch"]).start().await;
+        let (wanted, blocked) = if chosen { ("strict", 1) } else { ("fair", 0) };
+        for client in [client, third.client()] {
+            assert_eq!(order(&client).await, wanted);
+            assert_eq!(client.count("_callbacks", "blocked").await, blocked);
+            assert_eq!(
+                client.topic("_callbacks").await.expect(200).json()["config"]["max_attempts"],
+                if chosen { 10 } else { 3 }
+            );
+        }
+    }
 }
 
 #[tokio::test]

@@ -163,6 +163,92 @@ async fn each_key_has_its_own_names_for_callbacks() {
 }
 
 #[tokio::test]
+async fn each_key_has_its_own_groups_of_callbacks() {
+    let all = "read:_callbacks publish:_callbacks";
+    let keys = [("a", all), ("b", all), ("boss", "admin")];
+    let server = Tenants::start(&keys, &["--api-key", "bare"]).await;
+    let [a, b, boss] = ["a", "b", "boss"].map(|name| server.client(name));
+    let bare = server.dueq.client().with_key("bare");
+    boss.update_topic("_callbacks", json!({"group_concurrency": 1})).await.expect(200);
+    let receiver = Receiver::start().await;
+    let never = Reply::status(200).after(std::time::Duration::from_secs(600));
+    receiver.answer_at("/never", never);
+    let (url, group) = (receiver.url("/never"), json!({"group": "customer-7"}));
+    scheduled(&a, &url, json!({"group": "customer-7", "timeout_ms": 600_000})).await;
+    receiver.wait_at("/never").await;
+    let behind = scheduled(&a, &receiver.url("/second"), group.clone()).await;
+    // Neither waits for what the other calls so, nor counts for its limits.
+    for client in [&b, &bare] {
+        let id = scheduled(client, &receiver.url("/free"), group.clone()).await;
+        let seen = becomes(client, &id, "acked", 1).await;
+        assert_eq!(seen["group"], "customer-7");
+    }
+    let second = a.get(&behind).await.expect(200).json();
+    assert_eq!((&second["state"], &second["attempts"]), (&json!("ready"), &json!(0)));
+    assert_eq!(second["group"], "customer-7");
+    let later = json!({"group": "customer-7", "delay_ms": 600_000});
+    for client in [&b, &bare] {
+        scheduled(client, &url, later.clone()).await;
+    }
+    // Each sees its own. Who may do everything sees all of them, and whose they are.
+    let groups = async |client: &Client| {
+        let mut seen = Vec::new();
+        let mut path = "/topics/_callbacks/groups?limit=1".to_owned();
+        loop {
+            let page = client.get_path(&path).await.expect(200).json();
+            for group in page["items"].as_array().unwrap() {
+                assert_eq!(group["group"], "customer-7");
+                let by = group["published_by"].as_str().unwrap_or_default().to_owned();
+                seen.push((by, number(group, "leased"), number(group, "waiting")));
+            }
+            let Some(next) = page["next_cursor"].as_str() else { break };
+            path = format!("/topics/_callbacks/groups?limit=1&cursor={next}");
+        }
+        seen.sort();
+        seen
+    };
+    let (of_a, of_b, of_bare) =
+        (("a".to_owned(), 1, 1), ("b".to_owned(), 0, 1), (String::new(), 0, 1));
+    let every = [of_bare.clone(), of_a.clone(), of_b.clone()];
+    assert_eq!(groups(&a).await, [of_a]);
+    assert_eq!(groups(&b).await, [of_b]);
+    assert_eq!((groups(&boss).await, groups(&bare).await), (every.to_vec(), every.to_vec()));
+    let path = "/topics/_callbacks/groups/customer-7";
+    let group = async |client: &Client, query: &str| {
+        let seen = client.get_path(&format!("{path}{query}")).await.expect(200).json();
+        assert_eq!(seen["group"], "customer-7");
+        (seen["published_by"].clone(), number(&seen, "leased"), number(&seen, "waiting"))
+    };
+    assert_eq!(group(&a, "").await, (json!("a"), 1, 1));
+    assert_eq!(group(&b, "").await, (json!("b"), 0, 1));
+    assert_eq!(group(&b, "?published_by=b").await, (json!("b"), 0, 1));
+    assert_eq!(group(&boss, "").await, (json!("boss"), 0, 0));
+    assert_eq!(group(&boss, "?published_by=a").await, (json!("a"), 1, 1));
+    assert_eq!(group(&boss, "?published_by=").await, (json!(null), 0, 1));
+    assert_eq!(group(&bare, "").await, (json!(null), 0, 1));
+    for whose in ["a", "", "nobody"] {
+        let refused = b.get_path(&format!("{path}?published_by={whose}")).await;
+        refused.problem(403, "not_allowed");
+    }
+    boss.put_topic("other", json!({})).await.expect(201);
+    for (path, field) in [
+        ("/topics/other/groups/g?published_by=a", "published_by"),
+        ("/topics/_callbacks/groups/g?published=a", "published"),
+        ("/topics/_callbacks/groups/g?published_by=a&published_by=a", "published_by"),
+    ] {
+        boss.get_path(path).await.problem(422, "invalid_input").field(field);
+    }
+    // What a key calls its group is not how another's is stored.
+    scheduled(&bare, &url, json!({"group": "\0a\0customer-7", "delay_ms": 600_000})).await;
+    assert_eq!(group(&a, "").await, (json!("a"), 1, 1));
+    let odd = bare.get_path("/topics/_callbacks/groups/%00a%00customer-7").await.expect(200);
+    assert_eq!((odd.text("group").as_str(), odd.number("waiting")), ("\0a\0customer-7", 1));
+    let query = "state=delayed&q=group:customer-7";
+    let found = boss.list("_callbacks", query).await.expect(200).json();
+    assert_eq!(found["items"].as_array().unwrap().len(), 2, "{found}");
+}
+
+#[tokio::test]
 async fn a_callback_from_before_keys_had_their_own_names_answers_for_all() {
     let all = "read:_callbacks publish:_callbacks operate:_callbacks";
     let server = Tenants::start(&[("a", all), ("b", all)], &["--api-key", "bare"]).await;

@@ -49,6 +49,16 @@ impl Caller {
         if is_anonymous || self.name().starts_with('(') { "" } else { self.name() }
     }
 
+    /// May they see to names of callbacks that belong to the API key of this name?
+    pub fn may_as(&self, owner: &str) -> bool {
+        owner == self.owner() || self.key.entry.scopes.is_admin()
+    }
+
+    /// As [`Caller::may_as`]. Errors: `NotAllowed`.
+    pub fn check_owner(&self, owner: &str) -> Result<(), Error> {
+        if self.may_as(owner) { Ok(()) } else { Err(self.lacks("admin")) }
+    }
+
     /// The scopes of their key, as its line has them.
     pub fn scopes(&self) -> Vec<String> {
         self.key.entry.scopes.words()

@@ -4,13 +4,15 @@
 use crate::{
     AppState,
     access::Caller,
+    input::*,
     openapi::describe::{formatted, parameters, string},
-    problem::{Code, Problem},
+    problem::{Code, FieldError, Problem},
+    request::extract::Query,
     schedules::fields::check_schedule,
 };
 use axum::{extract::FromRequestParts, http::request::Parts};
 use dueq_model::{CallHost, MAX_HOST_CHARS, MAX_KEY_CHARS, MessageId, ScheduleName, TopicName};
-use dueq_store::MessageRef;
+use dueq_store::{MessageRef, callback_group};
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 use utoipa::openapi::{KnownFormat, ObjectBuilder};
@@ -94,8 +96,19 @@ async fn judge_message(parts: &Parts, state: &AppState, id: &MessageId) -> Resul
 /// The live message that has the `{key}` of the path in its `{topic}`.
 pub struct KeyPath(pub MessageRef);
 
-/// The `{topic}` of the path, and the name of its `{group}`.
+/// The `{topic}` of the path, and what its `{group}` is stored as: in `_callbacks` that of the key that asks or, if that may do
+/// everything, of the key that `published_by` in the query names. Takes the whole query.
 pub struct GroupPath(pub TopicName, pub String);
+
+request! {
+    /// Whose group is meant.
+    pub struct GroupParams {
+        /// For `_callbacks`: the name of the API key whose group is meant, empty for keys without a name. Another key's needs the
+        /// scope `admin`. Default: the key that asks.
+        #[example = "billing"]
+        pub published_by: Option<Text<0, MAX_KEY_CHARS>>,
+    }
+}
 
 /// A name in a path, where only a topic's may begin with `_`.
 fn name(first: &str) -> ObjectBuilder {
@@ -150,7 +163,22 @@ impl FromRequestParts<AppState> for GroupPath {
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
         let (topic, group) = named(parts, state, "a group").await?;
-        Ok(Self(topic, group))
+        let Query(GroupParams { published_by }) = Query::from_request_parts(parts, state).await?;
+        let caller = Caller::of(parts)?;
+        let owner = published_by.as_deref().unwrap_or(caller.owner());
+        if topic.is_callbacks() {
+            caller.check_owner(owner)?;
+            let stored = callback_group(owner, group);
+            return Ok(Self(topic, stored));
+        }
+        match published_by {
+            None => Ok(Self(topic, group)),
+            Some(_) => {
+                let reason = "is for groups of _callbacks".into();
+                let field = "published_by".to_owned();
+                Err(Problem::invalid(vec![FieldError { field, reason }]))
+            }
+        }
     }
 }
 

@@ -209,11 +209,18 @@ pub async fn update_topic(
         return Err(Problem::topic_reserved(detail));
     }
     let default = TopicSettings::default_of(&name);
-    let change = |stored: &TopicSettings| changes.onto(stored, Some(stored), &default);
+    let change = |stored: &TopicSettings| {
+        let mut changed = changes.onto(stored, Some(stored), &default)?;
+        changed.ordered |= name.is_callbacks() && changes.group_order.0.is_some();
+        Ok(changed)
+    };
     match IfMatch::of(&payload.headers) {
         // dueq's own topic is created by its first message, but can be configured before.
         IfMatch::None if name.is_callbacks() => {
-            let change = |stored: Option<&TopicSettings>| change(stored.unwrap_or(&default));
+            let is_fair = cx.store.fair_by_default();
+            let older = TopicSettings::older_default_of(&name);
+            let absent = if is_fair { &default } else { &older };
+            let change = |stored: Option<&TopicSettings>| change(stored.unwrap_or(absent));
             cx.store.put_topic(&name, change, None, None).await?;
         }
         IfMatch::None => cx.store.update_topic(&name, change, None).await?,

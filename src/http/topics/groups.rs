@@ -9,6 +9,8 @@ answer! {
         /// Its name.
         #[example = "customer-7"]
         group: String,
+        /// In `_callbacks`: the name of the API key whose group it is. Absent for keys without a name, and in other topics.
+        published_by: Option<String>,
         /// Messages that consumers hold.
         leased: i64,
         /// Messages that wait for earlier ones of the group.
@@ -33,14 +35,16 @@ answer! {
 
 impl From<store::Group> for Group {
     fn from(found: store::Group) -> Self {
-        let store::Group { name: group, leased, blocked, waiting, next_at, .. } = found;
-        Self { group, leased, blocked, waiting, next_at: next_at.map(Instant) }
+        let store::Group { name: group, publisher, leased, blocked, waiting, next_at, .. } = found;
+        let published_by = publisher.filter(|name| !name.is_empty());
+        Self { group, published_by, leased, blocked, waiting, next_at: next_at.map(Instant) }
     }
 }
 
 /// List groups.
 ///
-/// Returns the groups that have messages which are delayed, ready, leased or blocked.
+/// Returns the groups that have messages which are delayed, ready, leased or blocked. In `_callbacks`, a key without the scope
+/// `admin` sees its own: a page may have fewer than `limit`, and a `next_cursor` all the same.
 #[utoipa::path(
     get, path = "/topics/{topic}/groups", tag = "topics", params(TopicPath, PageParams),
     responses((status = 200, description = "A page of groups", body = GroupList), TopicProblems, RedisProblems),
@@ -53,21 +57,20 @@ pub async fn list_groups(
     let list = ["groups", name.as_str()];
     let after: Option<String> = open_cursor(cursor, |cursor| cursor::open(&list, cursor))?;
     let limit = limit.get() as usize;
-    let (groups, more) = cx.store.groups(&name, after.as_deref(), limit).await?;
+    let (mut groups, more) = cx.store.groups(&name, after.as_deref(), limit).await?;
     let next_cursor = groups.last().filter(|_| more).map(|last| cursor::seal(&list, &last.id));
+    groups.retain(|group| group.publisher.as_ref().is_none_or(|owner| cx.caller.may_as(owner)));
     let items = groups.into_iter().map(Group::from).collect();
     Ok(json(&GroupList { items, next_cursor }))
 }
 
 /// Get a group.
 ///
-/// A group without messages that are delayed, ready, leased or blocked has zeros.
+/// A group without messages that are delayed, ready, leased or blocked has zeros. In `_callbacks` each API key has groups of its own.
 #[utoipa::path(
-    get, path = "/topics/{topic}/groups/{group}", tag = "topics", params(GroupPath),
+    get, path = "/topics/{topic}/groups/{group}", tag = "topics", params(GroupPath, GroupParams),
     responses((status = 200, description = "The group", body = Group), TopicProblems, RedisProblems),
 )]
-pub async fn get_group(cx: Context, GroupPath(name, group): GroupPath, _: NoQuery) -> Answer {
-    let found = cx.store.group(&name, &group).await?.map(Group::from);
-    let none = Group { group, leased: 0, blocked: 0, waiting: 0, next_at: None };
-    Ok(json(&found.unwrap_or(none)))
+pub async fn get_group(cx: Context, GroupPath(name, group): GroupPath) -> Answer {
+    Ok(json(&Group::from(cx.store.group(&name, &group).await?)))
 }

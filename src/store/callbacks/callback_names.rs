@@ -1,8 +1,11 @@
-//! The keys of callbacks. All API keys share the topic `_callbacks`, but each has names of its own there: what it calls `order/42` is
-//! none of the others' business. Those of keys without a name, which may do everything, are stored as they are, as all were before.
+//! The names in callbacks: keys and groups. All API keys share the topic `_callbacks`, but each has names of its own there: what it
+//! calls `order/42` or `customer-7` is none of the others' business. Those of keys without a name, which may do everything, are stored
+//! as they are, as all were before. A group is named by its own name wherever the key that asks is its publisher; a key that may do
+//! everything names the publisher as well.
 
 use crate::{
     Store,
+    extra::Extra,
     partition::Partition,
     types::{Idempotency, MessageRef, MessageSnapshot, NewMessage},
 };
@@ -15,10 +18,29 @@ fn own(publisher: &str, name: &str) -> String {
     format!("{MARK}{publisher}{MARK}{name}")
 }
 
-/// A key as its publisher gave it.
-pub(crate) fn shown(topic: &TopicName, key: String) -> String {
-    let given = || Some(key.strip_prefix(MARK)?.split_once(MARK)?.1.to_owned());
-    topic.is_callbacks().then(given).flatten().unwrap_or(key)
+fn is_own(publisher: &str, name: &str) -> bool {
+    !publisher.is_empty() || name.starts_with(MARK)
+}
+
+/// What a group of callbacks is stored as that the API key of this name calls so.
+pub fn callback_group(publisher: &str, group: String) -> String {
+    if is_own(publisher, &group) { own(publisher, &group) } else { group }
+}
+
+/// Whose a stored name of callbacks is, and what they call it.
+pub(crate) fn parts(stored: &str) -> (&str, &str) {
+    let own = stored.strip_prefix(MARK).and_then(|rest| rest.split_once(MARK));
+    own.unwrap_or(("", stored))
+}
+
+/// What a message says, with its names as its publisher gave them.
+pub(crate) fn shown(topic: &TopicName, mut extra: Extra) -> Extra {
+    if topic.is_callbacks() {
+        for name in extra.key.iter_mut().chain(&mut extra.options.group) {
+            *name = parts(name).1.to_owned();
+        }
+    }
+    extra
 }
 
 /// Was it published by this API key, or before that was noted?
@@ -33,7 +55,7 @@ impl Store {
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn callback_key(&self, publisher: &str, key: String) -> Result<String, Error> {
-        if publisher.is_empty() && !key.starts_with(MARK) {
+        if !is_own(publisher, &key) {
             return Ok(key);
         }
         let common = MessageRef::Key(TopicName::callbacks(), key.clone());
@@ -53,17 +75,18 @@ impl Store {
         let publisher = message.body.publisher.as_deref().filter(|_| topic.is_callbacks());
         let Some(publisher) = publisher else { return Ok(()) };
         let NewMessage { options, .. } = message;
+        options.group = options.group.take().map(|group| callback_group(publisher, group));
         if let Some(key) = &mut options.key {
             key.name = self.callback_key(publisher, std::mem::take(&mut key.name)).await?;
         }
         let Some(idempotency) = &mut options.idempotency else { return Ok(()) };
         let (kind, key) = idempotency.parts();
         // dueq's own are those of ticks.
-        let is_own = kind != [Idempotency::OF_DUEQ]
-            && (!publisher.is_empty() || key.starts_with(MARK))
+        let takes_own = kind != [Idempotency::OF_DUEQ]
+            && is_own(publisher, key)
             && !(kind.is_empty()
                 && self.answered_before(key, idempotency.fingerprint, publisher).await?);
-        if is_own {
+        if takes_own {
             idempotency.key = [kind, own(publisher, key).as_bytes()].concat().into();
         }
         Ok(())

@@ -15,8 +15,8 @@ use crate::{
 use bytes::Bytes;
 use deadpool_redis::redis::Value;
 use dueq_model::{
-    Body, MessageId, Millis, Push, TopicName, TopicSettings, error::Error, is_own_header, masked,
-    unmasked,
+    Body, GroupOrder, MessageId, Millis, Push, TopicName, TopicSettings, error::Error,
+    is_own_header, masked, unmasked,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -160,7 +160,7 @@ impl Store {
     }
 
     /// Writes down the configuration of dueq's own topic where older versions made it without one: what it retains is its
-    /// partition's to know.
+    /// partition's to know. Has its groups take turns if nobody has chosen their order, once no older dueq comes back.
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn upgrade_callbacks(&self) -> Result<(), Error> {
@@ -168,12 +168,39 @@ impl Store {
         let registry = &self.lanes.shared.keys.registry;
         let get = Command::new("HGET").arg((registry, name.as_str()));
         let entry = self.lanes.command(get).await?;
-        match word(&entry).and_then(parse_entry) {
-            Some((_, _, None)) => {
-                let stored = |stored: &TopicSettings| Ok(stored.clone());
-                self.update_topic(&name, stored, None).await
+        let Some((_, _, settings)) = word(&entry).and_then(parse_entry) else { return Ok(()) };
+        let is_fair = self.fair_by_default();
+        if settings.as_ref().is_some_and(|settings| settings.ordered || !is_fair) {
+            return Ok(());
+        }
+        let order = |stored: &TopicSettings| match stored.ordered || !is_fair {
+            true => Ok(stored.clone()),
+            false => {
+                Ok(TopicSettings { group_order: GroupOrder::Fair, ordered: true, ..stored.clone() })
             }
-            _ => Ok(()),
+        };
+        match self.update_topic(&name, order, None).await {
+            Err(Error::UpgradePending(_)) if settings.is_none() => {
+                self.update_topic(&name, |stored| Ok(stored.clone()), None).await
+            }
+            Err(Error::UpgradePending(_)) => Ok(()),
+            done => done,
+        }
+    }
+
+    /// Makes dueq's own topic with its defaults if there is none, unless an older dueq runs or may come back, which does not know how
+    /// groups take turns: then it is made as by that, and upgraded later.
+    pub(crate) async fn make_callbacks(&self) -> Result<(), Error> {
+        let name = TopicName::callbacks();
+        if !self.fair_by_default() || self.registry.find(&name).await?.is_some() {
+            return Ok(());
+        }
+        let default = |stored: Option<&TopicSettings>| {
+            Ok(stored.cloned().unwrap_or_else(|| TopicSettings::default_of(&name)))
+        };
+        match self.put_topic(&name, default, None, None).await {
+            Err(Error::UpgradePending(_)) => Ok(()),
+            done => done.map(drop),
         }
     }
 

@@ -5,6 +5,7 @@ use crate::{
     Store,
     backend::GROUPS_VERSION,
     batch::{Command, Request},
+    callback_names::parts,
     partition::Partition,
     registry::Topic,
     reply::{CallError, Reply},
@@ -22,8 +23,10 @@ const CALL_GROUPS: usize = 64;
 pub struct Group {
     /// What groups are listed by: 16 hex digits.
     pub id: String,
-    /// Its name.
+    /// Its name, in `_callbacks` as its publisher gave it.
     pub name: String,
+    /// In `_callbacks`: the name of the API key whose it is, empty for one without a name.
+    pub publisher: Option<String>,
     /// Messages that consumers hold.
     pub leased: i64,
     /// Messages that wait for others of the group.
@@ -32,6 +35,26 @@ pub struct Group {
     pub waiting: i64,
     /// When the next of the others is due; `None` if there is none.
     pub next_at: Option<Millis>,
+}
+
+impl Group {
+    /// One of this topic without messages.
+    fn of(topic: &TopicName, id: String, stored: &str) -> Self {
+        let (publisher, name) = match topic.is_callbacks() {
+            true => parts(stored),
+            false => ("", stored),
+        };
+        let publisher = topic.is_callbacks().then(|| publisher.to_owned());
+        Self {
+            id,
+            name: name.to_owned(),
+            publisher,
+            leased: 0,
+            blocked: 0,
+            waiting: 0,
+            next_at: None,
+        }
+    }
 }
 
 /// Some groups of a partition.
@@ -101,13 +124,14 @@ impl Store {
         Ok((groups, more))
     }
 
-    /// This group, if it has live messages.
+    /// This group, by the name that it is stored under; zeros if it has no live messages.
     ///
     /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
-    pub async fn group(&self, name: &TopicName, group: &str) -> Result<Option<Group>, Error> {
+    pub async fn group(&self, name: &TopicName, group: &str) -> Result<Group, Error> {
         let home = crate::stale::Target::Key(name, group);
         let (_, found) = self.on(home, |it| list(it, "", 1, group)).await?;
-        Ok(found.items.into_iter().next())
+        let none = || Group::of(name, String::new(), group);
+        Ok(found.items.into_iter().next().unwrap_or_else(none))
     }
 }
 
@@ -118,16 +142,17 @@ fn list(partition: &Partition, after: &str, limit: usize, alone: &str) -> Reques
 
 pub(crate) fn read_groups(reply: &mut Reply<'_>) -> Result<SomeGroups, CallError> {
     reply.now()?;
+    let topic = reply.topic().name.clone();
     let more = reply.int()? == 1;
     let mut items = Vec::with_capacity(reply.len() / 6);
     while !reply.is_empty() {
+        let (id, stored) = (reply.text()?, reply.text()?);
         items.push(Group {
-            id: reply.text()?,
-            name: reply.text()?,
             leased: reply.int()?,
             blocked: reply.int()?,
             waiting: reply.int()?,
             next_at: reply.instant()?,
+            ..Group::of(&topic, id, &stored)
         });
     }
     Ok(SomeGroups { items, more })

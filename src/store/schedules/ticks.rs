@@ -189,7 +189,9 @@ impl Store {
         // Nothing was published where there is no topic.
         let Some(topic) = self.registry.find(&claimed.spec.topic).await? else { return Ok(()) };
         // As they were placed: by a name of the message, if it has one.
-        let named = name(&claimed.spec.message.options);
+        let mut message = claimed.spec.message.clone();
+        self.own_names(&topic.name, &mut message).await?;
+        let named = name(&message.options);
         let home =
             |key: &[u8]| Partition::home(topic.clone(), named.unwrap_or(key)).route.partition;
         let mut homes: BTreeMap<_, Vec<_>> = BTreeMap::new();

@@ -329,7 +329,7 @@ pub(crate) fn read_listed(
         let score = places.int()?;
         let member = places.member()?;
         let id = MessageId::from_member(&member, reply.partition.route);
-        let extra = Extra::parse(&extras.text()?);
+        let extra = shown(&reply.topic().name, Extra::parse(&extras.text()?));
         // There are none at all where no message of the topic has any.
         let written = if events.is_empty() { Bytes::new() } else { events.bytes()? };
         // One message with damaged events must not hide the others.
@@ -364,7 +364,7 @@ pub(crate) fn read_listed(
             attempts: extra.attempts.saturating_add(held),
             attempts_left: max.saturating_sub(extra.counted).saturating_sub(held).max(0),
             options: extra.options,
-            key: extra.key.map(|key| shown(&reply.topic().name, key)),
+            key: extra.key,
             expires_at,
             body,
             last_error,

@@ -121,6 +121,9 @@ impl Store {
         absent: IfAbsent<'_>,
     ) -> Result<Arc<Topic>, Error> {
         let default = DEFAULT_PAYLOAD_BYTES as i64;
+        if name.is_callbacks() && size <= default {
+            self.make_callbacks().await?;
+        }
         let known = match absent {
             IfAbsent::Create(maker) if size <= default => {
                 Some(self.registry.find_or_create(name, maker, None).await?)
