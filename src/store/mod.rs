@@ -33,6 +33,7 @@ mod stale;
 mod stored;
 mod sweeps;
 mod topics;
+mod turns;
 mod types;
 mod upgrade;
 mod versions;
@@ -72,6 +73,7 @@ pub use settle::Settle;
 pub use stored::Stored;
 pub use sweeps::{Claim, Swept};
 pub use topics::{Listing, Reason, Selected, Selection, TOTALS, TopicSnapshot, Worked};
+pub use turns::Round;
 pub use types::*;
 
 use backend::Shared;
@@ -83,6 +85,7 @@ use registry::Registry;
 use std::{sync::Arc, time::Duration};
 use sweeps::Hint;
 use tokio::sync::{Notify, mpsc, watch};
+use turns::Turns;
 
 /// How to reach Redis and use it.
 #[derive(Clone, Debug)]
@@ -126,6 +129,8 @@ pub struct Store {
     zones: Arc<ZonesInUse>,
     /// What this instance knows of the hosts of callbacks.
     hosts: Arc<hosts::Hosts>,
+    /// Whose long work is next.
+    turns: Turns,
 }
 
 impl Store {
@@ -144,11 +149,17 @@ impl Store {
         let (registry, hints) = (Arc::new(registry), Arc::new(tokio::sync::Mutex::new(hinted)));
         let active = Arc::new(Mutex::new(activity));
         let (schedules_changed, hosts, zones) = (Arc::default(), Arc::default(), Arc::default());
-        let this = Self { lanes, registry, hints, active, schedules_changed, zones, hosts };
+        let turns = Turns::default();
+        let this = Self { lanes, registry, hints, active, schedules_changed, zones, hosts, turns };
         if options.upgrade {
             this.upgrade().await.map_err(|error| ConnectError::Upgrade(error.kind()))?;
         }
         Ok((this, woken))
+    }
+
+    /// A request of the API key of this name begins that makes many calls.
+    pub fn round(&self, key: &str) -> Round {
+        self.turns.begin(key)
     }
 
     /// A secret for this purpose that all instances share; `None` before Redis was met.

@@ -82,6 +82,7 @@ mod publish;
 mod purge;
 mod push_config;
 mod raw;
+mod readers;
 mod redrive;
 mod redrive_topic;
 mod replace;

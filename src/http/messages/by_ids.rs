@@ -71,10 +71,10 @@ pub async fn run_batch(cx: Context, JsonBody(request, _): JsonBody<IdsRequest>) 
 }
 
 async fn change_by_ids(cx: &Context, change: Change, request: IdsRequest) -> Response {
-    let ids = request.ids.0;
+    let (ids, round) = (request.ids.0, cx.round());
     let work = async |ids: Vec<MessageId>| {
         let messages: Vec<_> = ids.into_iter().map(|id| (id, Due::After(0))).collect();
-        cx.store.change_messages(change, &[], &messages).await
+        cx.store.change_messages(&round, change, &[], &messages).await
     };
     let outcomes = cx.caller.on_permitted(&cx.store, ids.clone(), |id| *id, work).await;
     cx.caller.changed(outcomes.iter().filter(|outcome| outcome.is_ok()).count() as i64);

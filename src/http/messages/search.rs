@@ -18,7 +18,8 @@ const MAX_SEARCHES: usize = 8;
 const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// The searches under way, and those that wait. A turn goes to the key with the fewest searches under way, and among those to
-/// the one that has waited longest, so that no key's searches hold up another's.
+/// the one that has waited longest, so that no key's searches hold up another's. What those under way ask of Redis takes turns as
+/// well ([`Store::round`](dueq_store::Store::round)).
 #[derive(Default)]
 pub struct Searches(Arc<Mutex<Turns>>);
 
@@ -138,11 +139,12 @@ pub async fn list_messages(
     let after = open_cursor(cursor, |cursor| cursor::open(&list, cursor))?;
     let most_bytes = PAGE_BYTES.min(cx.budget.largest_answer());
     let (after, limit) = (after.as_ref(), limit.get());
-    let listing = Listing { state: listed, after, limit, bodies, most_bytes, query };
     let _search = match query {
         Some(_) => Some(cx.searches.begin(&cx.caller).await?),
         None => None,
     };
+    let round = &cx.round();
+    let listing = Listing { state: listed, after, limit, bodies, most_bytes, query, round };
     let (topic, page) = cx.store.list_messages(&name, listing).await?;
     let items = page.items.iter().map(|found| Message::listed(&topic, found)).collect();
     let next_cursor = page.next.as_ref().map(|next| cursor::seal(&list, next));
@@ -188,7 +190,7 @@ answer! {
 )]
 pub async fn list_dead_reasons(cx: Context, TopicPath(name): TopicPath, _: NoQuery) -> Answer {
     let _search = cx.searches.begin(&cx.caller).await?;
-    let (reasons, scanned) = cx.store.dead_reasons(&name).await?;
+    let (reasons, scanned) = cx.store.dead_reasons(&cx.round(), &name).await?;
     let item = |Reason { reason, example, count, first_at, last_at }| DeadReason {
         reason,
         example_id: example,

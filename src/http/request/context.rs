@@ -2,6 +2,7 @@
 
 use crate::{AppState, access::Caller, problem::Problem};
 use axum::{extract::FromRequestParts, http::request::Parts, response::Response};
+use dueq_store::Round;
 use std::ops::Deref;
 
 /// What a handler answers.
@@ -19,6 +20,13 @@ impl Deref for Context {
 
     fn deref(&self) -> &AppState {
         &self.state
+    }
+}
+
+impl Context {
+    /// The request as one that makes many calls, in turn with those of other keys.
+    pub fn round(&self) -> Round {
+        self.store.round(self.caller.name())
     }
 }
 

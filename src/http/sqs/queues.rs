@@ -301,7 +301,9 @@ pub async fn delete_queue(call: &Call<'_>, request: OneQueue) -> Result<Response
 pub async fn purge_queue(call: &Call<'_>, request: OneQueue) -> Result<Response<Body>, Fault> {
     let queue = request.queue(call).await?;
     let states = [State::Blocked, State::Delayed, State::Ready, State::Leased];
-    let done_with = call.state.store.purge_topic(&queue.name, &states).await?;
+    let store = &call.state.store;
+    let round = store.round(call.caller.name());
+    let done_with = store.purge_topic(&round, &queue.name, &states).await?;
     call.caller.changed(done_with.done);
     if done_with.cut_short {
         // SDKs repeat it, and the next one goes on.

@@ -154,7 +154,7 @@ pub async fn purge_topic(
         states.filter(|state| request.force || *state != MessageState::Leased).collect();
     let choice = request.choice.0;
     let (purged, remaining, found) = match choice.is_made() {
-        false => all_of(&cx, cx.store.purge_topic(&name, &states).await?),
+        false => all_of(&cx, cx.store.purge_topic(&cx.round(), &name, &states).await?),
         true => {
             // As a purge of all has it: what is delayed includes what is blocked, which goes before others let it go.
             if states.contains(&MessageState::Delayed) && !states.contains(&MessageState::Blocked) {
@@ -191,7 +191,7 @@ pub async fn redrive_topic(
     let RedriveRequest { max_messages, spread_ms, choice } = request;
     let (most, spread_ms, choice) = (max_messages.get(), spread_ms.millis(), choice.0);
     let (redriven, remaining, found) = match choice.is_made() {
-        false => all_of(&cx, cx.store.redrive_topic(&name, most, spread_ms).await?),
+        false => all_of(&cx, cx.store.redrive_topic(&cx.round(), &name, most, spread_ms).await?),
         true => {
             let states = &[MessageState::Dead];
             let work = Work { change: Change::Redrive, states, most, spread_ms };
@@ -277,15 +277,16 @@ impl Work<'_> {
         let is_known = |(state, _): &(usize, _)| *state < states.len();
         let open = |cursor: &str| open(&list, cursor).filter(is_known);
         let from = open_cursor(choice.cursor, open)?.unwrap_or((0, None));
-        let selection = Selection { topic, states, query: &query, most, from };
         let search = cx.searches.begin(&cx.caller).await?;
+        let round = &cx.round();
+        let selection = Selection { topic, states, query: &query, most, from, round };
         let Selected { matched, scanned, next } = cx.store.select(selection).await?;
         drop(search);
         let changed = match choice.dry_run {
             true => 0,
             false => {
                 let spread = (spread_ms, 0, matched.len() as i64);
-                cx.store.change_selected(change, states, &matched, spread).await?
+                cx.store.change_selected(round, change, states, &matched, spread).await?
             }
         };
         cx.caller.changed(changed);

@@ -8,6 +8,7 @@ use crate::{
     registry::Topic,
     reply::{CallError, Reply},
     scripts,
+    turns::Round,
     types::{Due, MessageRef, MessageSnapshot},
 };
 use dueq_model::{MessageId, Route, State, error::Error};
@@ -95,6 +96,7 @@ impl Store {
     /// `TopicFull`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn change_messages(
         &self,
+        round: &Round,
         change: Change,
         states: &[State],
         messages: &[(MessageId, Due)],
@@ -105,7 +107,7 @@ impl Store {
         }
         let each = routes.into_values().map(async |places| {
             let of_one: Vec<_> = places.iter().map(|at| messages[*at]).collect();
-            places.into_iter().zip(self.change_in_one(change, states, &of_one).await)
+            places.into_iter().zip(self.change_in_one(round, change, states, &of_one).await)
         });
         let mut outcomes = vec![Err(Error::Internal); messages.len()];
         for (at, outcome) in join_all(each).await.into_iter().flatten() {
@@ -117,6 +119,7 @@ impl Store {
     /// The same for messages of one partition.
     async fn change_in_one(
         &self,
+        round: &Round,
         what: Change,
         states: &[State],
         messages: &[(MessageId, Due)],
@@ -131,7 +134,10 @@ impl Store {
                 let of = some.iter().map(|(id, due)| (id.member().to_vec(), *due));
                 request(partition, what, &words, None, of)
             };
-            match self.on(*first, change).await {
+            let turn = round.turn().await;
+            let changed = self.on(*first, change).await;
+            drop(turn);
+            match changed {
                 Ok((_, Changed { outcomes: some, .. })) => outcomes.extend(some),
                 Err(error) => {
                     outcomes.resize(outcomes.len() + some.len(), Err(error.clone()));

@@ -9,6 +9,7 @@ use crate::{
     partition::Partition,
     reply::{CallError, Reply},
     scripts,
+    turns::Round,
 };
 use dueq_model::{Millis, State, TopicName, error::Error};
 use std::time::{Duration, Instant};
@@ -38,7 +39,12 @@ impl Store {
     /// stay.
     ///
     /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
-    pub async fn purge_topic(&self, name: &TopicName, states: &[State]) -> Result<Worked, Error> {
+    pub async fn purge_topic(
+        &self,
+        round: &Round,
+        name: &TopicName,
+        states: &[State],
+    ) -> Result<Worked, Error> {
         let named = [State::Delayed, State::Ready, State::Dead, State::Blocked, State::Leased]
             .map(|s| states.contains(&s));
         let [delayed, ready, _, blocked, _] = named;
@@ -50,7 +56,7 @@ impl Store {
                 // With each of them the next of its group gets ready, which is not to go as well. So they are listed before
                 // the first goes.
                 let walk = Walk { change: Change::Purge, state: State::Ready, page: MAX_HEADS };
-                sum = self.work_through(name, walk, MAX_HEADS, 0).await?;
+                sum = self.work_through(round, name, walk, MAX_HEADS, 0).await?;
                 if !sum.cut_short && sum.done < MAX_HEADS as i64 {
                     // Those that are ready by now came later.
                     sum.remaining = 0;
@@ -66,7 +72,9 @@ impl Store {
             purge.arg(PURGED_MESSAGES).arg(&named).read(partition, read_purged)
         };
         let started = Instant::now();
+        let turn = round.turn().await;
         let first = self.change_each(name, purge).await;
+        drop(turn);
         let mut left = first.map_err(|error| error.after(sum.done > 0))?;
         // For each how many were purged, and how many there were: a client that publishes faster than this purges does not hold
         // it up for ever.
@@ -77,6 +85,7 @@ impl Store {
                     sum.cut_short = true;
                     break;
                 }
+                let _turn = round.turn().await;
                 let more = self.on(&partition.name(), purge).await;
                 *some = more.map_err(Error::after_change)?.1;
                 done += some.purged;
@@ -93,18 +102,20 @@ impl Store {
     /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn redrive_topic(
         &self,
+        round: &Round,
         name: &TopicName,
         most: u64,
         spread_ms: Millis,
     ) -> Result<Worked, Error> {
         let page = CHANGED_TOGETHER as u64;
         let walk = Walk { change: Change::Redrive, state: State::Dead, page };
-        self.work_through(name, walk, most, spread_ms).await
+        self.work_through(round, name, walk, most, spread_ms).await
     }
 
     /// Lists the messages of a state, page by page, and changes up to `most` of them, evenly over `spread_ms`.
     async fn work_through(
         &self,
+        round: &Round,
         name: &TopicName,
         Walk { change, state, page }: Walk,
         most: u64,
@@ -121,7 +132,7 @@ impl Store {
             let (mut ids, limit) = (Vec::new(), page.min((of - sum.done) as u64));
             let (after_it, bodies, most_bytes) = (after.as_ref(), false, usize::MAX);
             let listing =
-                Listing { state, after: after_it, limit, bodies, most_bytes, query: None };
+                Listing { state, after: after_it, limit, bodies, most_bytes, query: None, round };
             let page = self.search(name, listing, &mut Search::new(), |it| ids.push(it.id)).await;
             let (_, next) = page.map_err(|error| error.after(sum.done > 0))?;
             for some in ids.chunks(CHANGED_TOGETHER) {
@@ -130,7 +141,7 @@ impl Store {
                     break;
                 }
                 let spread = (spread_ms, sum.done, of);
-                let done = self.change_selected(change, &[state], some, spread).await;
+                let done = self.change_selected(round, change, &[state], some, spread).await;
                 sum.done += done.map_err(|error| error.after(sum.done > 0))?;
             }
             after = next;

@@ -5,6 +5,7 @@ use super::list::{Listing, Search};
 use crate::{
     Store,
     change::Change,
+    turns::Round,
     types::{Due, ListCursor},
 };
 use dueq_model::{MessageId, MessageQuery, Millis, State, TopicName, error::Error};
@@ -21,6 +22,8 @@ pub struct Selection<'a> {
     pub most: u64,
     /// Where to go on: the index of a state, and after what in it.
     pub from: (usize, Option<ListCursor>),
+    /// The request that selects them.
+    pub round: &'a Round,
 }
 
 /// What was selected.
@@ -38,7 +41,7 @@ impl Store {
     ///
     /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn select(&self, selection: Selection<'_>) -> Result<Selected, Error> {
-        let Selection { topic, states, query, most, from: (first, mut after) } = selection;
+        let Selection { topic, states, query, most, from: (first, mut after), round } = selection;
         let (mut search, mut matched, mut next) = (Search::new(), Vec::new(), None);
         for (at, state) in states.iter().enumerate().skip(first) {
             let left = most.saturating_sub(matched.len() as u64);
@@ -53,6 +56,7 @@ impl Store {
                 bodies: false,
                 most_bytes: usize::MAX,
                 query: Some(query),
+                round,
             };
             // Only the ids are kept: keys and errors of ten thousand messages would be many megabytes.
             let (_, rest) =
@@ -73,6 +77,7 @@ impl Store {
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn change_selected(
         &self,
+        round: &Round,
         change: Change,
         states: &[State],
         messages: &[MessageId],
@@ -85,7 +90,7 @@ impl Store {
             Due::After(((spread * at + of - 1) / of) as Millis)
         };
         let messages: Vec<_> = messages.iter().enumerate().map(|(at, id)| (*id, due(at))).collect();
-        let outcomes = self.change_messages(change, states, &messages).await;
+        let outcomes = self.change_messages(round, change, states, &messages).await;
         let done = outcomes.iter().filter(|outcome| **outcome == Ok(true)).count() as i64;
         let failed = outcomes.into_iter().filter_map(Result::err).find(|error| {
             matches!(error, Error::RedisUnavailable | Error::OutcomeUnknown | Error::Internal)

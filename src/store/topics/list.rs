@@ -12,6 +12,7 @@ use crate::{
     registry::Topic,
     reply::{CallError, Reply},
     scripts,
+    turns::Round,
     types::{ListCursor, MessagePage, MessageSnapshot, json_bytes},
 };
 use bytes::Bytes;
@@ -148,10 +149,12 @@ impl Store {
         search: &mut Search,
         mut found: impl FnMut(MessageSnapshot),
     ) -> Result<(Arc<Topic>, Option<ListCursor>), Error> {
-        let Listing { state, after, limit, bodies, most_bytes, query } = listing;
+        let Listing { state, after, limit, bodies, most_bytes, query, round } = listing;
         // Messages that have fallen due or expired are moved before the first page, so that each is listed in its state.
         for _ in 0..if after.is_none() { MAX_LOOKS } else { 0 } {
+            let turn = round.turn().await;
             let swept = self.sweep_all(name).await?;
+            drop(turn);
             if swept.is_empty() {
                 return Err(Error::TopicNotFound);
             }
@@ -188,6 +191,7 @@ impl Store {
             };
             let limit = most.min(share(wanted as usize) as u64);
             let body_bytes = reads_bodies.then(|| share(CALL_BYTES.min(most_bytes - bytes)));
+            let turn = round.turn().await;
             try_join_all(dry.into_iter().map(async |source| {
                 let after = source.after.clone();
                 let list = ListSome { state, limit, after, newest: None, body_bytes };
@@ -195,6 +199,7 @@ impl Store {
                 Ok::<_, Error>(())
             }))
             .await?;
+            drop(turn);
             let place =
                 |source: &&mut Source| source.listed.front().map(|item| item.cursor.place());
             let first =
@@ -254,6 +259,8 @@ pub struct Listing<'a> {
     pub most_bytes: usize,
     /// Only those that it matches.
     pub query: Option<&'a MessageQuery>,
+    /// The request that lists them.
+    pub round: &'a Round,
 }
 
 impl Listed {

@@ -2,7 +2,7 @@
 //! masked.
 
 use super::list::{ListSome, MAX_SCANNED};
-use crate::{Store, partition::Partition};
+use crate::{Store, partition::Partition, turns::Round};
 use dueq_model::{MessageId, Millis, State, TopicName, error::Error, reason_of};
 use futures_util::future::try_join_all;
 use std::{
@@ -48,13 +48,17 @@ impl Store {
     /// have equal shares of these.
     ///
     /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
-    pub async fn dead_reasons(&self, name: &TopicName) -> Result<(Vec<Reason>, u64), Error> {
+    pub async fn dead_reasons(
+        &self,
+        round: &Round,
+        name: &TopicName,
+    ) -> Result<(Vec<Reason>, u64), Error> {
         if self.sweep_all(name).await?.is_empty() {
             return Err(Error::TopicNotFound);
         }
         let topic = self.registry.find(name).await?.ok_or(Error::TopicNotFound)?;
         let share = MAX_SCANNED.div_ceil(topic.partitions.len() as u64);
-        let parts = try_join_all(topic.all().map(|it| self.reasons_of(it, share))).await?;
+        let parts = try_join_all(topic.all().map(|it| self.reasons_of(round, it, share))).await?;
         let (mut all, mut scanned) = (Reasons::new(), 0);
         for (reasons, some) in parts {
             scanned += some;
@@ -72,7 +76,12 @@ impl Store {
         Ok((all, scanned))
     }
 
-    async fn reasons_of(&self, partition: Partition, newest: u64) -> Result<(Reasons, u64), Error> {
+    async fn reasons_of(
+        &self,
+        round: &Round,
+        partition: Partition,
+        newest: u64,
+    ) -> Result<(Reasons, u64), Error> {
         let (mut reasons, mut scanned) = (Reasons::new(), 0);
         let (begun, mut after, mut more) = (Instant::now(), None, true);
         while more && scanned < newest && begun.elapsed() < MAX_TIME {
@@ -84,7 +93,9 @@ impl Store {
                 newest: Some(newest),
                 body_bytes: None,
             };
+            let turn = round.turn().await;
             let some = self.list_dead(&partition.name(), list).await?;
+            drop(turn);
             scanned += some.items.len() as u64;
             more = some.more && !some.items.is_empty();
             after = some.items.last().map(|item| item.cursor.clone());
