@@ -73,10 +73,10 @@ end
 local function is_stuck(k, id)
   -- A sweep is about to.
   if redis.call('HEXISTS', k.meta, 'raised') == 1 then return false end
-  local most, _, _, fair = group_rules(k)
+  local most, _, _, fair = rules_of(k, id)
   local heads = entries_of(k.heads, id)
-  if fair ~= '1' then return heads == 0 end
-  if most > 0 and heads >= most then return false end
+  if fair ~= '1' then return heads == 0 and most > 0 end
+  if heads >= most then return false end
   return not redis.call('ZSCORE', k.offers, id) and not redis.call('ZSCORE', k.offers, id .. 'p')
 end
 
@@ -180,7 +180,7 @@ local function mend(k, member, now, drop)
     if lives then redis.call('ZADD', at == 6 and k.queued or k.heads, 0, entry) end
     let_go(k, { [id] = 1 })
     -- What is a head by this is put in line, and all groups are looked at.
-    if is_fair(k) then redis.call('HSET', k.meta, 'raised', '') end
+    if is_fair(k) then redis.call('HSET', k.meta, 'raised', '') else put_back(k, id, false) end
   end
   local holder = lives and key ~= '' and hold ~= 'f' and redis.call('HGET', k.keys, key)
   if holder and holder ~= member and holds_key(key, stands_of(k, { holder })[1], redis.call('HGET', k.extra, holder)) then

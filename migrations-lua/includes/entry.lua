@@ -35,17 +35,38 @@ local function entries_of(zset, id)
   return redis.call('ZLEXCOUNT', zset, bounds_of(id))
 end
 
--- How many heads a group may have (in a fair topic: leases; 0: any number), the time between two grants in µs (nil: any), how
--- many may come at once, and whether the topic is fair: '1', 's' if it was and still has entries of that time, or false.
+-- How many heads a group may have (in a fair topic: leases), the time between two grants in µs (nil: any), how
+-- many may come at once, and whether the topic is fair: '1', 's' if it was and still has entries of that time, or false. Then
+-- whether groups have settings of their own, or ever had (a table of those that the call has read, by ID), and whether one has its own rate.
 local function group_rules(k)
   local known = k.group_rules
   if not known then
-    local meta = redis.call('HMGET', k.meta, 'group_rules', 'fair')
+    local meta = redis.call('HMGET', k.meta, 'group_rules', 'fair', 'own_groups', 'own_rates')
     local most, interval, burst = string.match(meta[1] or '', '^(%d+),(%d*),(%d+)$')
-    known = { tonumber(most or 1), tonumber(interval or ''), tonumber(burst or 1), meta[2] }
+    most = tonumber(most or 1)
+    local own, rated = meta[3] and {}, tonumber(meta[4] or 0) > 0
+    known = { most > 0 and most or math.huge, tonumber(interval or ''), tonumber(burst or 1), meta[2], own, rated }
     k.group_rules = known
   end
-  return known[1], known[2], known[3], known[4]
+  return known[1], known[2], known[3], known[4], known[5], known[6]
+end
+
+-- The field of `meta` with the settings of a group's own.
+local function own_field(id)
+  return table.concat({ 'group:', id })
+end
+
+-- What holds for one group, as `group_rules` says it of all, up to whether the topic is fair; and its weight.
+local function rules_of(k, id)
+  local most, interval, burst, fair, own = group_rules(k)
+  if not own then return most, interval, burst, fair, 1 end
+  local its = own[id]
+  if not its then
+    its = { string.match(redis.call('HGET', k.meta, own_field(id)) or '', '^(%d),(%d*),(%d*),(%d*),(%d*),') }
+    for i = 1, 5 do its[i] = tonumber(its[i] or '') end
+    own[id] = its
+  end
+  return its[1] == 1 and 0 or its[2] or most, its[3] or interval, its[4] or burst, fair, its[5] or 1
 end
 
 local function is_fair(k)

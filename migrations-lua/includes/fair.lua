@@ -12,7 +12,7 @@
 -- grant when its turn comes is forgotten: then its turn is past, and it may as well come again as a new one. So `offers` needs no
 -- care: every group with a message that could go has an entry there, and one that is there in vain costs a lookup.
 
--- By how much a grant moves its group on.
+-- By how much a grant moves a group of weight 1 on.
 local TURN = 10000
 -- What is added to an instant (ms) in `offers`, so that instants come before turns.
 local INSTANT = -4503599627370496
@@ -86,19 +86,34 @@ end
 
 -- Leases of these groups have ended: where their number is limited, others of the group may go.
 local function free_leases(k, ids, now)
-  if (group_rules(k)) == 0 then return end
   local dues = {}
   for id in pairs(ids) do
-    if has_line(k, id) then dues[id] = now end
+    local most = rules_of(k, id)
+    if most > 0 and most < math.huge and has_line(k, id) then dues[id] = now end
   end
   if not next(dues) then return end
   offer(k, dues, now)
   wake(k.meta, redis.call('HGET', k.meta, 'sleep'), now)
 end
 
--- Adds a message that is not leased any more to where it waits. `group` and `order` are '' for one that is in no group.
+-- Puts a head that is in no other set back behind those that its group may have by now, if the group has more. Returns whether
+-- it did.
+local function step_back(k, member, due, id, order)
+  if entries_of(k.heads, id) <= (rules_of(k, id)) then return false end
+  local entry = id .. order .. member
+  redis.call('ZREM', k.heads, entry)
+  redis.call('ZADD', k.queued, 0, entry)
+  redis.call('ZADD', k.blocked, due, member)
+  return true
+end
+
+-- Adds a message that is not leased any more to where it waits. `group` and `order` are '' for one that is in no group. Returns
+-- whether it is blocked there.
 local function wait_again(k, member, priority, due, now, group, order)
-  if group == '' or not is_fair(k) then
+  local fair, own
+  if group ~= '' then fair, own = select(4, group_rules(k)) end
+  if fair ~= '1' then
+    if own and step_back(k, member, due, group_id(group), order) then return true end
     place(member, priority, due, now, k.delayed, k.delayed_prio, k.ready)
     return
   end
@@ -132,9 +147,14 @@ end
 -- with it; false if there is none. Reads `step` entries at a time.
 local function next_in_line(k, group, now, step)
   local id = group.id
-  local most, interval, burst = group_rules(k)
-  if most > 0 then
-    group.free = (group.free or most - entries_of(k.heads, id)) - 1
+  local most, interval, burst, _, weight = rules_of(k, id)
+  group.weight = weight
+  if most < math.huge then
+    if not group.free then
+      group.free = most - entries_of(k.heads, id)
+      spend(k, 5)
+    end
+    group.free = group.free - 1
     if group.free < 0 then return false end
   end
   while true do
@@ -204,7 +224,7 @@ local function fair_front(k, now, most)
       last = #offered == 2 * most and tonumber(offered[#offered])
       for i = 1, #offered, 2 do
         -- All fields at once: a table that grows costs more.
-        local group = { id = offered[i], turn = tonumber(offered[i + 1]), at = 1, list = false, from = false, coming = math.huge }
+        local group = { id = offered[i], turn = tonumber(offered[i + 1]), at = 1, list = false, from = false, coming = math.huge, weight = 1 }
         join_round(line, first, group)
       end
     end
@@ -219,7 +239,7 @@ local function fair_front(k, now, most)
       member = entry and entry_member(entry)
     end
     if member then
-      local n, turn = #members + 1, group.turn + TURN
+      local n, turn = #members + 1, group.turn + TURN / group.weight
       group.turn, taken[id] = turn, n
       members[n], dues[n], ids[n], entries[n], turns[n], ends[n] = member, due, id, entry, turn, ahead or false
       join_round(line, first, group)

@@ -41,7 +41,7 @@ end
 -- Has those of the next `most` messages in line wait whose turn at the rate of their group has not come: they were planned
 -- when it seemed that those before them would go sooner, or before there was a rate. Returns how many of the next `most`, from
 -- the first on, are clear after at most so many rounds of that.
-local function hold_early(k, now, most, interval, burst, rounds)
+local function hold_early(k, now, most, rounds)
   local look = most
   for round = 0, rounds do
     local members, dues = front(k, now, look)
@@ -51,7 +51,9 @@ local function hold_early(k, now, most, interval, burst, rounds)
     for i = 1, #members do
       spend(k, 4 + #(extras[i] or '') / 200)
       local turns, id = turns_of(extras[i], planned[i])
-      if turns then
+      local _, interval, burst
+      if turns then _, interval, burst = rules_of(k, id) end
+      if interval then
         ends[turns] = ends[turns] or tonumber(redis.call('ZSCORE', k.rates, turns) or 0)
         local after = take_turn(ends[turns], now, dues[i], interval, burst)
         if after then
@@ -74,13 +76,15 @@ local function hold_early(k, now, most, interval, burst, rounds)
 end
 
 -- Takes the turns of messages that are granted: `found` is member, due, ….
-local function take_turns(k, now, found, extras, interval, burst)
+local function take_turns(k, now, found, extras)
   local ends, members = {}, {}
   for i = 1, #found / 2 do members[i] = found[2 * i - 1] end
   local planned = redis.call('ZMSCORE', k.turns, unpack(members))
   for i = 1, #members do
-    local turns = turns_of(extras[i], planned[i])
-    if turns then
+    local turns, id = turns_of(extras[i], planned[i])
+    local _, interval, burst
+    if turns then _, interval, burst = rules_of(k, id) end
+    if interval then
       local ahead = ends[turns] or tonumber(redis.call('ZSCORE', k.rates, turns) or 0)
       ends[turns] = take_turn(ahead, now, tonumber(found[2 * i]), interval, burst) or ahead + interval
     end

@@ -55,7 +55,7 @@ local function begin_ttls(k, members, dues, extras, now)
   end
   if #expiring > 0 then redis.call('ZADD', k.expires, unpack(expiring)) end
   local lives = #firsts > 0 and string.find(redis.call('HGET', k.meta, 'rules') or '', '^%d,%d')
-  if lives then redis.call('ZADD', k.first_due, unpack(firsts)) end
+  if lives then redis.call('ZADD', k.first_due, 'NX', unpack(firsts)) end
 end
 
 -- What is added to the instant of a mark (µs) in `rates`, so that marks come before everything else.
@@ -71,7 +71,7 @@ end
 -- marks it for now instead. `met`: heads further behind whose turns are planned, too. Returns when `wanted` is due if it
 -- has a turn, and false if the call had no room.
 local function plan(k, id, now, wanted, met)
-  local _, interval, burst, fair = group_rules(k)
+  local _, interval, burst, fair = rules_of(k, id)
   if not interval or fair == '1' then return end
   local cost = math.min(entries_of(k.heads, id), 1000)
   cost = 20 + cost + 12 * math.min(cost, 64)
@@ -154,8 +154,8 @@ end
 -- `extra` has it by now, and counts from `began`, as the topic's does. `moved`: the due time is another than before. In a fair
 -- topic it has left its line (`step_out`). Returns when it is due in its group.
 local function reschedule(k, member, state, priority, due, began, ttl, group, order, now, moved)
-  local _, interval, fair
-  if group ~= '' then _, interval, _, fair = group_rules(k) end
+  local _, interval, fair, own_rates
+  if group ~= '' then _, interval, _, fair, _, own_rates = group_rules(k) end
   if fair == '1' then interval = nil end
   if interval and state == 'blocked' then began = ttl ~= '' and NEVER - tonumber(ttl) or due end
   redis.call('ZREM', k.expires, member)
@@ -171,23 +171,28 @@ local function reschedule(k, member, state, priority, due, began, ttl, group, or
     if fair then redis.call('ZADD', k.queued, 0, table.concat({ group_id(group), order, member })) end
     return due
   end
-  wait_again(k, member, priority, due, now, group, order)
+  if fair == '1' then
+    wait_again(k, member, priority, due, now, group, order)
+  else
+    place(member, priority, due, now, k.delayed, k.delayed_prio, k.ready)
+  end
+  if group == '' or fair == '1' or not (interval or own_rates) then return due end
   -- One that was granted before waits for no turn.
-  if interval and moved and redis.call('ZSCORE', k.turns, member) then redis.call('ZADD', k.turns, due, member) end
-  return interval and plan(k, group_id(group), now, member) or due
+  if moved and redis.call('ZSCORE', k.turns, member) then redis.call('ZADD', k.turns, due, member) end
+  return plan(k, group_id(group), now, member) or due
 end
 
 -- Makes the next messages of these groups heads, as far as they may have more. `ids` holds for each how many at most. Returns
 -- how many there were.
 local function let_go(k, ids)
   if not k.queued or redis.call('EXISTS', k.queued) == 0 then return 0 end
-  local most, interval, burst, fair = group_rules(k)
+  local _, interval, _, fair = group_rules(k)
   if fair == '1' then return 0 end
   local entries, heads, members = {}, {}, {}
   for id, limit in pairs(ids) do
     local from, upto = bounds_of(id)
     -- Mostly none: then this costs a third of looking for one. Entries with an 'f' are not in the order of publishing yet.
-    local free = math.min(limit, most - redis.call('ZLEXCOUNT', k.heads, from, upto))
+    local free = math.min(limit, (rules_of(k, id)) - redis.call('ZLEXCOUNT', k.heads, from, upto))
     if free > 0 and not (fair and has_line(k, id .. 'f')) then
       for _, entry in ipairs(redis.call('ZRANGEBYLEX', k.queued, from, upto, 'LIMIT', 0, free)) do
         local n = #members + 1
@@ -205,8 +210,11 @@ local function let_go(k, ids)
     -- A message without a place is the audit's.
     if dues[i] then
       local due = tonumber(dues[i])
-      local _, _, _, priority, rest = parse_extra(extras[i])
-      local at = head_due(k, string.sub(entries[i], 1, 16), members[i], now, due, interval, burst)
+      local _, counted, _, priority, rest = parse_extra(extras[i])
+      local id, at = string.sub(entries[i], 1, 16), due
+      local _, its_interval, burst = rules_of(k, id)
+      -- One that has failed was a head before, and waits for no turn.
+      if counted == 0 then at = head_due(k, id, members[i], now, due, its_interval, burst) end
       if priority == 0 then
         plain[#plain + 1], plain[#plain + 2] = at == due and dues[i] or at, members[i]
       else
@@ -239,11 +247,11 @@ local function leave_groups(k, members, groups, orders)
   if #entries == 0 then return end
   -- Mostly all were heads, or none.
   local heads, queued = redis.call('ZREM', k.heads, unpack(entries)), {}
-  local most, _, _, fair = group_rules(k)
+  local most, _, _, fair, own = group_rules(k)
   if fair and heads < #entries then leave_line(k, members, by_index, orders) end
   if fair == '1' then
     redis.call('ZREM', k.turns, unpack(members))
-    if heads == 0 or most == 0 then return end
+    if heads == 0 or (most == math.huge and not own) then return end
     for i = 1, #ids do left[ids[i]] = true end
     free_leases(k, left, now_ms())
     return
@@ -271,14 +279,43 @@ local function join_group(k, member, group, due)
   if is_fair(k) then return order, due end
   let_go(k, { [id] = 16 })
   local entry = id .. order .. member
-  local most, interval, burst = group_rules(k)
+  local most, interval, burst = rules_of(k, id)
+  local _, rated = group_rules(k)
   if entries_of(k.heads, id) < most and entries_of(k.queued, id) == 0 then
     redis.call('ZADD', k.heads, 0, entry)
-    return order, head_due(k, id, member, now_ms(), due, interval, burst), interval
+    return order, head_due(k, id, member, now_ms(), due, interval, burst), rated
   end
   redis.call('ZADD', k.queued, 0, entry)
   redis.call('ZADD', k.blocked, due, member)
-  return order, false, interval
+  return order, false, rated
+end
+
+-- Puts heads of a group that wait back behind the others: as many as it has too many, the last ones first, and if its rate is
+-- another than before (`planned`), all that were planned at that. Returns whether more are left.
+local function put_back(k, id, planned)
+  local from, upto = bounds_of(id)
+  local heads, members = redis.call('ZRANGEBYLEX', k.heads, from, upto, 'LIMIT', 0, 1000), {}
+  local surplus = #heads - rules_of(k, id)
+  if surplus <= 0 and not planned or #heads == 0 then return false end
+  for i = 1, #heads do members[i] = entry_member(heads[i]) end
+  local delayed, prio = redis.call('ZMSCORE', k.delayed, unpack(members)), redis.call('ZMSCORE', k.delayed_prio, unpack(members))
+  local ready, own = redis.call('ZMSCORE', k.ready, unpack(members)), redis.call('ZMSCORE', k.turns, unpack(members))
+  local gone, entries, queued, blocked = {}, {}, {}, {}
+  for i = #heads, 1, -1 do
+    local due = delayed[i] or prio[i] or (ready[i] and rank_due(ready[i]))
+    if due and (surplus > 0 or (planned and own[i])) then
+      if #gone == 256 then break end
+      local n = #gone + 1
+      surplus, gone[n], entries[n] = surplus - 1, members[i], heads[i]
+      queued[2 * n - 1], queued[2 * n], blocked[2 * n - 1], blocked[2 * n] = 0, heads[i], own[i] or due, members[i]
+    end
+  end
+  if #gone == 0 then return false end
+  for _, zset in ipairs({ k.delayed, k.delayed_prio, k.ready, k.turns }) do redis.call('ZREM', zset, unpack(gone)) end
+  redis.call('ZREM', k.heads, unpack(entries))
+  redis.call('ZADD', k.queued, unpack(queued))
+  redis.call('ZADD', k.blocked, unpack(blocked))
+  return #gone == 256
 end
 
 -- After group_concurrency was raised, lets more messages go, eight groups at a time: of some 192 groups, or as many messages.

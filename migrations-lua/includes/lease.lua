@@ -28,9 +28,10 @@ local function present_epoch(meta, hidden)
   number = redis.call('HINCRBY', meta, 'epochs', 1)
   redis.call('HSET', meta, field, number)
   if number > 64 then
-    local all = redis.call('HGETALL', meta)
+    -- Groups with settings of their own may have thousands of fields there.
+    local all = redis.call('HSCAN', meta, 0, 'MATCH', 'epoch:*', 'COUNT', 100000)[2]
     for i = 1, #all, 2 do
-      if string.sub(all[i], 1, 6) == 'epoch:' and tonumber(all[i + 1]) <= number - 64 then redis.call('HDEL', meta, all[i]) end
+      if tonumber(all[i + 1]) <= number - 64 then redis.call('HDEL', meta, all[i]) end
     end
   end
   return digits, number % 2048

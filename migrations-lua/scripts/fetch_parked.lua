@@ -1,3 +1,4 @@
+-- @include entry
 -- @include fair
 -- @include message
 -- @include partition
@@ -20,8 +21,10 @@ for i = 2, #ARGV, 3 do
   local found = redis.call('ZSCORE', k.delayed, member) == ARGV[i + 1]
   if found then
     redis.call('ZADD', k.delayed, due, member)
+  elseif redis.call('ZSCORE', k.blocked, member) == ARGV[i + 1] and not is_fair(k) then
+    -- Its group has been paused, or may have less leases than before.
+    redis.call('ZADD', k.blocked, due, member)
   elseif redis.call('ZSCORE', k.delayed_prio, member) == ARGV[i + 1] or redis.call('ZSCORE', k.blocked, member) == ARGV[i + 1] then
-    -- One that is blocked is in a fair topic.
     found = true
     local _, _, _, priority, rest = parse_extra(redis.call('HGET', k.extra, member))
     local _, _, _, _, _, group, order = parse_rest(rest)

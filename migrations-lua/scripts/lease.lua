@@ -79,19 +79,19 @@ if free then
   asked = math.min(asked, free)
 end
 local most, capped = asked, unpromoted
-local _, interval, burst, fair
+local rated, fair
 if special and KEYS[16] then
-  _, interval, burst, fair = lib.group_rules(k)
-  fair = fair == '1'
+  local _, interval, _, order, _, own_rates = lib.group_rules(k)
+  rated, fair = interval or own_rates, order == '1'
   if fair then
-    interval, k.front, k.unpromoted = nil, lib.fair_front, unpromoted
+    rated, k.front, k.unpromoted = false, lib.fair_front, unpromoted
     capped = lib.wake_groups(k, now) or capped
   end
 end
 if unpromoted and not fair then most = 0 end
 -- A message of a group whose rate has no turn for it yet is not granted.
 local before = expired + died
-if interval and most > 0 then most = lib.hold_early(k, now, most, interval, burst, 3) end
+if rated and most > 0 then most = lib.hold_early(k, now, most, 3) end
 -- A message whose TTL has ended is never granted, nor one that has used up its attempts after max_attempts was lowered.
 if special and most > 0 and (ttl or meta[5] or redis.call('EXISTS', k.expires) == 1) then
   local dropped, buried, clear = lib.clear_head(k, now, up, most, ttl, meta[5] and tonumber(meta[2]))
@@ -99,7 +99,7 @@ if special and most > 0 and (ttl or meta[5] or redis.call('EXISTS', k.expires) =
   most = clear and most or 0
 end
 -- What has come to the front instead.
-if interval and most > 0 and expired + died > before then most = lib.hold_early(k, now, most, interval, burst, 1) end
+if rated and most > 0 and expired + died > before then most = lib.hold_early(k, now, most, 1) end
 if special then most = math.min(most, lib.room_for(k, fair and 32 or (meta[3] and 20 or 8))) end
 capped = capped or most < asked
 local ranked, due, line, line_dues = 0, 0, nil, nil
@@ -158,7 +158,7 @@ if taken > 0 then
   local topic_max = tonumber(meta[2])
   extras = extras or (special and lib.read_extras(KEYS[6], members)) or {}
   if ttl then lib.remember_first_due(k, found, extras) end
-  if interval then lib.take_turns(k, now, found, extras, interval, burst) end
+  if rated then lib.take_turns(k, now, found, extras) end
   -- In a topic where a message failed once, most granted messages are still plain.
   local own = false
   for i = 1, extras[1] ~= nil and taken or 0 do own = own or extras[i] end
@@ -197,7 +197,7 @@ if taken > 0 then
 end
 
 -- Of what was planned by now, some may be due.
-if interval and lib.plan_marked(k, now, now) then capped = true end
+if rated and lib.plan_marked(k, now, now) then capped = true end
 local next_at = 0
 local waits = (ARGV[3] == '1' or ARGV[3] == '3') and not capped
 if waits and taken == free and taken < wanted then

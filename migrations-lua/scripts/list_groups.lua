@@ -5,22 +5,24 @@
 -- @include partition
 -- @include time
 -- @include waiting
--- list_groups: groups that have messages to grant or to ack, in the order of their IDs.
+-- list_groups: groups that have messages to grant or to ack, in the order of their IDs; alone also one that has settings only.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] after: the ID of the last group of the page before, or ''
 -- ARGV[3] limit: at most 64
 -- ARGV[4] a group to show alone, or ''
--- returns: {now, more 0|1, ID, group, leased, blocked, waiting (neither of these), when the next of the waiting ones is due (ms; 0:
---   none waits), …} or 'STALE'
--- cost: HGET, TIME, EXISTS; 10 calls a group, and as much more as a group has heads; ends before 512 heads, unless the first
+-- returns: {now, more 0|1, 1 if there are groups with settings of their own, then for each ID, group, leased, blocked, waiting (neither of
+--   these), when the next of the waiting ones is due (ms; 0: none waits), its own settings or ''} or 'STALE'
+-- cost: HGET, TIME, EXISTS; 11 calls a group, and as much more as a group has heads; ends before 512 heads, unless the first
 -- group has more; in a fair topic a call for each priority of a group
 local k = partition(KEYS)
 if redis.call('HGET', k.meta, 'topic') ~= ARGV[1] then return 'STALE' end
-local now, fair = now_ms(), is_fair(k)
+local now, own = now_ms(), select(5, group_rules(k))
+local fair = is_fair(k)
 local after, limit, seen, more = ARGV[2], tonumber(ARGV[3]), 0, false
 local alone = ARGV[4] ~= '' and group_id(ARGV[4])
-local reply = { now, 0 }
+local reply = { now, 0, own and 1 or 0 }
+local function settings_of(id) return own and redis.call('HGET', k.meta, own_field(id)) or '' end
 for count = 0, limit do
   local from = after == '' and '-' or table.concat({ '(', after, 'g' })
   if alone then from = table.concat({ '[', alone }) end
@@ -64,8 +66,12 @@ for count = 0, limit do
   local _, _, _, _, _, group = parse_rest(rest)
   local n = #reply
   reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4], reply[n + 5], reply[n + 6] = id, group, leased, blocked, waiting, due
+  reply[n + 7] = settings_of(id)
   after = id
   if alone then break end
+end
+if alone and #reply == 3 and settings_of(alone) ~= '' then
+  for i, it in ipairs({ alone, ARGV[4], 0, 0, 0, 0, settings_of(alone) }) do reply[3 + i] = it end
 end
 reply[2] = more and 1 or 0
 return reply

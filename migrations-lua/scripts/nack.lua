@@ -19,7 +19,7 @@
 --   after '<' capped at ten times the policy's longest; after '@' the due time itself); random unit for the jitter;
 --   instant of the grant, for 'w' the end of the lease (ms); when the failed call began (ms) or ''; its report, or else the reason (JSON) or ''
 -- returns: {now, wake 0|1, code and due or death ms for each: 0 delayed, 1 lease lost, 2 no such message, 3 ready,
---   4 dead, 5 expired, 6 not looked at, because there is too much to write or to free} or 'STALE'
+--   4 dead, 5 expired, 6 not looked at, because there is too much to write or to free, 7 blocked, since its group may have less leases than before} or 'STALE'
 -- cost: 2 HMGET, ZREM, TIME, ZMSCORE, EXISTS a group; five to ten calls a message
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'sleep', 'max_attempts', 'backoff', 'rules', 'short')
@@ -91,9 +91,8 @@ for i = 1, n do
         code, due = 4, up
         bury(k, member, rest, up)
       else
-        code = due > now and 0 or 3
-        wait_again(k, member, priority, due, now, group, order)
-        if due < earliest then earliest = due end
+        code = wait_again(k, member, priority, due, now, group, order) and 7 or (due > now and 0 or 3)
+        if due < earliest and code ~= 7 then earliest = due end
       end
     end
   end

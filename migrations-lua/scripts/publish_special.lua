@@ -54,7 +54,7 @@ local holders = redis.call('HMGET', k.keys, unpack(wanted))
 local lists = {}
 -- Each group of the call: its ID, and how many heads it has; `line_of` says what else. `members` holds the ID for each of
 -- their new messages, `doomed` for each ID how many messages of it are to be dropped and still there.
-local groups, orders, most, interval, burst, fair = {}, false, nil, nil, 1, false
+local groups, orders, most, interval, fair = {}, false, nil, nil, false
 -- In a fair topic: when a message of a group is due first, by the group's ID.
 local dues = {}
 local grouped, members, doomed = false, {}, {}
@@ -70,13 +70,13 @@ end
 -- and whether a new message has to wait in any case.
 local function line_of(group)
   local id = group_id(group)
+  local most, interval, burst = rules_of(k, id)
   -- To look for the only one costs a third of counting it. A lowered concurrency leaves more, which may be dropped.
   local from, upto = bounds_of(id)
   local heads = (most > 1 or rules.drops_oldest) and entries_of(k.heads, id) or #redis.call('ZRANGEBYLEX', k.heads, from, upto, 'LIMIT', 0, 1)
   -- A new message waits, however many do, unless the call drops some of them.
   local behind = (heads < most or rules.drops_oldest) and entries_of(k.queued, id) or 0
-  local its = { id, heads, behind }
-  its[4] = its[2] < most and its[3] > 0
+  local its = { id, heads, behind, heads < most and behind > 0 or most == 0, most, interval, burst }
   groups[group] = its
   return its
 end
@@ -109,12 +109,12 @@ local function join(member, group, priority, due)
   local its = groups[group] or line_of(group)
   local entry = table.concat({ its[1], order, member })
   members[member] = its[1]
-  local waits = its[4] or its[2] + its[3] - (doomed[its[1]] or 0) >= most
+  local waits = its[4] or its[2] + its[3] - (doomed[its[1]] or 0) >= its[5]
   if not waits and its[3] > 0 then
     -- Those before it go first.
     flush()
     its = line_of(group)
-    waits = its[2] + its[3] >= most
+    waits = its[2] + its[3] >= its[5]
   end
   if waits then
     its[3] = its[3] + 1
@@ -123,7 +123,7 @@ local function join(member, group, priority, due)
   end
   its[2] = its[2] + 1
   add_to(lists, k.heads, '0', entry)
-  return order, head_due(k, its[1], member, now, due, interval, burst), false
+  return order, head_due(k, its[1], member, now, due, its[6], its[7]), false
 end
 
 -- Notes a message for what a full topic drops: what is blocked has no priority there.
@@ -151,8 +151,9 @@ for i = 1, n do
   local group, waits = ARGV[at + 12], false
   local max_wait, throttled = tonumber(on_duplicate), on_duplicate == 'throttle'
   if group ~= '' and not most then
-    most, interval, burst, fair = group_rules(k)
-    fair = fair == '1'
+    local _, order
+    most, interval, _, order = group_rules(k)
+    fair = order == '1'
     if fair then interval = nil end
   end
   local due = due_at(ARGV[at + 2], now, up)
@@ -300,7 +301,7 @@ for i = 1, n do
     elseif due < now and rules.ttl and not (waits and interval) then
       add_to(lists, k.first_due, int(now), member)
     end
-    if code == 2 and interval and not waits then
+    if code == 2 and group ~= '' and not (waits or fair) and select(2, rules_of(k, group_id(group))) then
       flush()
       if redis.call('ZSCORE', k.turns, member) then redis.call('ZADD', k.turns, due, member) end
       due = plan(k, group_id(group), now, member) or due

@@ -162,7 +162,13 @@ fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
         .routes(routes!(topics::actions::forecast_topic))
         .routes(routes!(topics::history::get_topic_history))
         .routes(routes!(topics::groups::list_groups))
-        .routes(routes!(topics::groups::get_group))
+        .routes(routes!(
+            topics::groups::get_group,
+            topics::groups::put_group,
+            topics::groups::delete_group
+        ))
+        .routes(routes!(topics::groups::pause_group))
+        .routes(routes!(topics::groups::resume_group))
         .routes(routes!(topics::push_secret::get_push_secret))
         .routes(routes!(callbacks::hosts::list_callback_hosts))
         .routes(routes!(callbacks::hosts::pause_callback_host))

@@ -89,6 +89,9 @@ pub enum Error {
     /// As many hosts are paused as may be.
     #[error("{0} hosts are paused, and no more may be")]
     TooManyPausedHosts(usize),
+    /// As many groups of a partition have settings of their own as may.
+    #[error("{0} groups have settings of their own, and no more may")]
+    TooManyGroups(usize),
     /// The topic cannot get more partitions: so many names are in use.
     #[error(
         "the topic cannot get more partitions while names are in use: {0} keys, idempotency keys and groups"

@@ -10,6 +10,7 @@ mod call_url;
 mod cron;
 pub mod error;
 mod event;
+mod group;
 mod id;
 mod instant;
 mod masking;
@@ -32,6 +33,7 @@ pub use body::{Body, BodyChange, BrokenBody, Content, OCTETS, Origin};
 pub use call_url::*;
 pub use cron::{Cron, InvalidCron};
 pub use event::{CallReport, Event, EventKind, MAX_EVENTS, last_error};
+pub use group::{GroupLimits, GroupSettings, MAX_GROUP_WEIGHT, MAX_OWN_GROUPS, micros_between};
 pub use id::{
     InvalidMessageId, MEMBER_BYTES, Member, MessageId, PartitionNumber, Route, TopicNumber,
 };

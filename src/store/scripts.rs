@@ -89,6 +89,7 @@ scripts! {
         CLAIM_WALK = "claim_walk";
         NOTE_ACTIVE = "note_active";
         CLAIM_HISTORY = "claim_history";
+        PUT_GROUP = "put_group";
         PUT_SCHEDULE = "put_schedule";
         GET_SCHEDULE = "get_schedule";
         LIST_SCHEDULES = "list_schedules";

@@ -68,6 +68,10 @@ async fn full() -> (Redis, Dueq) {
             .await;
     }
     client.lease_one("grouped").await;
+    client.pause_group("grouped", "g,1", true).await.expect(200);
+    let own = json!({"concurrency": 1, "rate_per_s": 0.3, "burst": 2});
+    client.put_group("grouped", "g,0", own).await.expect(200);
+    client.put_group("split", "a%2Fb", json!({"concurrency": 7})).await.expect(200);
     client.pause_topic("grouped").await.expect(200);
     let bytes: Vec<u8> = (0..=255).cycle().take(70_000).collect();
     let kind = Some("application/x-all");

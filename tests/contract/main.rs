@@ -39,6 +39,7 @@ mod gone;
 mod groups;
 mod groups_fair;
 mod groups_hard;
+mod groups_own;
 mod groups_rate;
 mod growth;
 mod guide;

@@ -51,6 +51,27 @@ impl Client {
         self.send("POST", &format!("/topics/{topic}/resume"), &[], None).await
     }
 
+    /// putGroup.
+    pub async fn put_group(&self, topic: &str, group: &str, settings: Value) -> Answer {
+        self.send_json("PUT", &format!("/topics/{topic}/groups/{group}"), &settings).await
+    }
+
+    /// deleteGroup.
+    pub async fn delete_group(&self, topic: &str, group: &str) -> Answer {
+        self.send("DELETE", &format!("/topics/{topic}/groups/{group}"), &[], None).await
+    }
+
+    /// pauseGroup, or resumeGroup.
+    pub async fn pause_group(&self, topic: &str, group: &str, pause: bool) -> Answer {
+        let verb = if pause { "pause" } else { "resume" };
+        self.send("POST", &format!("/topics/{topic}/groups/{group}/{verb}"), &[], None).await
+    }
+
+    /// getGroup.
+    pub async fn group(&self, topic: &str, group: &str) -> Value {
+        self.get_path(&format!("/topics/{topic}/groups/{group}")).await.expect(200).json()
+    }
+
     /// purgeTopic.
     pub async fn purge(&self, topic: &str, states: &[&str]) -> Answer {
         self.post(&format!("/topics/{topic}/purge"), &json!({"states": states})).await

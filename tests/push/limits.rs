@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::facts::{a_while, gone, pushed, pushed_with, ready};
+use crate::facts::{a_while, alone, gone, pushed, pushed_with, ready, scheduled, with};
 use crate::harness::*;
 
 fn messages(n: usize, url: &str) -> Vec<Value> {
@@ -266,5 +266,46 @@ async fn calls_that_nobody_answers_leave_places_to_others() {
     for n in 3..6 {
         client.published(&topic, to_receiver.clone()).await;
         receiver.wait_for(n).await;
+    }
+}
+
+/// In a pushed topic and in dueq's own of callbacks, which exists by its first setting.
+#[tokio::test]
+async fn one_group_has_limits_of_its_own_and_a_paused_one_is_not_called() {
+    let (_redis, dueq) = alone(&[]).await;
+    let client = dueq.client();
+    for order in ["strict", "fair"] {
+        let limits = json!({"group_order": order, "group_concurrency": 8});
+        let own = pushed_with(&client, "own", json!({}), limits.clone()).await;
+        client.put_group("_callbacks", "first", json!({"paused": false})).await.expect(200);
+        client.update_topic("_callbacks", limits).await.expect(200);
+        for topic in [own.as_str(), "_callbacks"] {
+            let receivers = [
+                ("bounded", Receiver::start().await),
+                ("paused", Receiver::start().await),
+                ("other", Receiver::start().await),
+            ];
+            client.put_group(topic, "bounded", json!({"concurrency": 2})).await.expect(200);
+            client.pause_group(topic, "paused", true).await.expect(200);
+            for n in 0..6 {
+                for (group, receiver) in &receivers {
+                    receiver.answer(slow(100));
+                    let message = json!({"payload": n, "group": group});
+                    let callback = json!({"callback": {"url": receiver.url("/")}});
+                    match topic {
+                        "_callbacks" => scheduled(&client, &receiver.url("/"), message).await,
+                        topic => client.published(topic, with(message, callback)).await,
+                    };
+                }
+            }
+            let [(_, bounded), (_, paused), (_, other)] = &receivers;
+            bounded.wait_for(6).await;
+            other.wait_for(6).await;
+            assert!(bounded.most_under_way() <= 2, "{order} {topic}: {}", bounded.most_under_way());
+            a_while(300).await;
+            assert_eq!(paused.count(), 0, "{order} {topic}");
+            client.pause_group(topic, "paused", false).await.expect(200);
+            paused.wait_for(6).await;
+        }
     }
 }

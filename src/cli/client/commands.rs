@@ -70,6 +70,7 @@ impl Command {
 
 const NAMED: &[Arg] = &[arg("<topic>", "The topic's name.")];
 const SCHEDULE: &[Arg] = &[arg("<name>", "The schedule's name.")];
+const GROUP: &[Arg] = &[arg("<group>", "The group's name.")];
 const HOST: &[Arg] = &[arg("<host>", "The host as listed, such as example.com:443.")];
 const LEASED: &[Arg] =
     &[arg("<id>", "The message's id."), arg("<token>", "The lease token.").field("lease_token")];
@@ -389,6 +390,44 @@ Examples:
     post("resume", "Resume a paused topic.", &["/topics/{topic}/resume"])
         .args(&[NAMED])
         .show(View::Line("{topic} is not paused")),
+    get(
+        "groups",
+        "List the groups of a topic that have messages or settings of their own; change, pause or resume one.",
+        &["/topics/{topic}/groups"],
+    )
+    .args(&[NAMED])
+    .show(View::List(view::groups)),
+    get("groups get", "Show a group.", &["/topics/{topic}/groups/{group}"])
+        .args(&[NAMED, GROUP])
+        .show(View::Object(view::message)),
+    post(
+        "groups put",
+        "Change the limits of a group; those that are not given are the topic's again.",
+        &["/topics/{topic}/groups/{group}"],
+    )
+    .by("PUT")
+    .args(&[
+        NAMED,
+        GROUP,
+        &[
+            arg("--paused", "Pause the group, too."),
+            arg("--concurrency COUNT", "Lease at most this many of its messages at a time."),
+            arg("--rate NUMBER", "Grant at most this many of its messages per second.").field("rate_per_s"),
+            arg("--burst COUNT", "Grant at most this many of them at once."),
+            arg("--weight COUNT", "Lease this many of its messages for one of another group, 1 to 100."),
+        ],
+    ])
+    .show(View::Object(view::message)),
+    get("groups reset", "Take a group's own settings away.", &["/topics/{topic}/groups/{group}"])
+        .by("DELETE")
+        .args(&[NAMED, GROUP])
+        .show(View::Line("{group} has no settings of its own")),
+    post("groups pause", "Pause a group: none of its messages is leased.", &["/topics/{topic}/groups/{group}/pause"])
+        .args(&[NAMED, GROUP])
+        .show(View::Line("{group} is paused")),
+    post("groups resume", "Resume a paused group.", &["/topics/{topic}/groups/{group}/resume"])
+        .args(&[NAMED, GROUP])
+        .show(View::Line("{group} is not paused")),
     get("schedules", "List, create and control schedules.", &["/schedules"])
         .show(View::List(view::schedules)),
     get("schedules list", "List the schedules.", &["/schedules"])

@@ -171,6 +171,10 @@ fn parser(kind: &'static str) -> ValueParser {
             "INSTANT" => Ok(value(text, quoted(&instant(text)?))),
             "N" => number(text, 0),
             "COUNT" => number(text, 1),
+            "NUMBER" => match text.parse::<f64>() {
+                Ok(number) if number.is_finite() => Ok(value(text, number.to_string())),
+                _ => Err("expected a number".to_owned()),
+            },
             "NAME=VALUE" | "NAME=JSON" => {
                 let (name, given) = pair(text)?;
                 let json = match kind {

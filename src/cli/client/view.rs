@@ -96,6 +96,38 @@ pub fn schedules(items: &[Object]) -> String {
     list("schedules", &["schedule", "ticks", "to", "next", ""], &[], items, row)
 }
 
+/// Formats a list of groups.
+pub fn groups(items: &[Object]) -> String {
+    const LIMITS: [(&str, &str); 4] = [
+        ("concurrency", " at a time"),
+        ("rate_per_s", "/s"),
+        ("burst", " at once"),
+        ("weight", " turns"),
+    ];
+    let row = |group: &Object| {
+        let limit = |(name, unit)| Some(format!("{}{unit}", group.raw(name)?));
+        let own: Vec<String> = LIMITS.into_iter().filter_map(limit).collect();
+        let count = |name| group.number(name).to_string();
+        vec![
+            clean(&group.text("group")),
+            count("leased"),
+            count("waiting"),
+            count("blocked"),
+            group.get::<String>("next_at").map(|at| when(&at)).unwrap_or_default(),
+            paused(group),
+            own.join(", "),
+        ]
+    };
+    let counts = ["leased", "waiting", "blocked"];
+    list(
+        "groups",
+        &["group", "leased", "waiting", "blocked", "next", "", "its own"],
+        &counts,
+        items,
+        row,
+    )
+}
+
 /// Formats a schedule and the message that it publishes.
 pub fn schedule(object: &Object) -> String {
     let about = fields(rows(object, &["message"]));

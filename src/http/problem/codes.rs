@@ -95,6 +95,7 @@ codes! {
     409 Own NamesInUse "names_in_use":
         "the topic cannot get more partitions while keys, idempotency keys or groups are in use";
     409 Own TooManyPausedHosts "too_many_paused_hosts": "as many hosts of callbacks are paused as may be";
+    409 Own TooManyGroups "too_many_groups": "as many groups have settings of their own as may";
     412 Own RevisionMismatch "revision_mismatch":
         "the topic has none of the revisions in If-Match, or does not exist";
     413 Body BodyTooLarge "body_too_large": "the body is larger than the server accepts";
@@ -166,6 +167,8 @@ problems! {
     /// What scheduling a callback can answer.
     CallbackProblems: DuplicateKey, MessageLeased, PayloadTooLarge, CallbackAddressRefused, IdempotencyKeyReused,
         GroupChanged, RateLimited, TopicsExhausted, UpgradePending;
+    /// What routes can answer that change the settings of a group.
+    GroupProblems: TooManyGroups, UpgradePending;
     /// What pausing a host can answer.
     PauseHostProblems: TooManyPausedHosts;
     /// What resuming a host can answer.

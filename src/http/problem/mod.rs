@@ -174,7 +174,7 @@ fn code_of(error: &Error) -> Code {
     named! {
         TopicNotFound MessageNotFound ScheduleNotFound CallbackHostNotFound LeaseLost NotAllowed MessageLeased
         MessageDead MessageNotDead MessageAcked DuplicateKey CallbackUrlMissing TopicNotPushed TopicIsPushed
-        SecretRequired TopicNotEmpty TooManyPausedHosts NamesInUse RevisionMismatch PayloadTooLarge
+        SecretRequired TopicNotEmpty TooManyPausedHosts TooManyGroups NamesInUse RevisionMismatch PayloadTooLarge
         IdempotencyKeyReused GroupChanged TopicFull DurabilityUnavailable TopicsExhausted TooManyTopics
         UpgradePending RedisUnavailable OutcomeUnknown Internal
     }

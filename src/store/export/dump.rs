@@ -5,7 +5,7 @@
 
 use super::{
     ExportError,
-    line::{End, FORMAT, Header, IdempotencyKey, Line, Schedule, Topic as TopicLine},
+    line::{End, FORMAT, Group, Header, IdempotencyKey, Line, Schedule, Topic as TopicLine},
     message::{Message, Stored},
 };
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
     scripts,
 };
 use bytes::Bytes;
-use dueq_model::{Member, TopicName, TopicPattern, error::Error, format_instant};
+use dueq_model::{GroupSettings, Member, TopicName, TopicPattern, error::Error, format_instant};
 use ring::digest::{Context, SHA256};
 use serde_json::value::RawValue;
 use std::{
@@ -74,6 +74,13 @@ pub async fn dump<W: Write>(
         topics.push((totals, topic));
         total += count;
     }
+    for partition in topics.iter().flat_map(|(_, topic)| topic.all()) {
+        let topic = &partition.topic.name;
+        for (group, settings) in store.own_groups(&partition).await?.into_values() {
+            let GroupSettings { paused, limits } = settings;
+            out.write(&Line::Group(Group { topic: topic.to_string(), group, paused, limits }))?;
+        }
+    }
     if takes(TopicName::callbacks().as_str()) {
         for host in store.read_paused_hosts().await?.keys() {
             out.write(&Line::PausedHost(host.clone()))?;
@@ -116,6 +123,7 @@ impl<W: Write> Lines<W> {
         match line {
             Line::Dump(_) | Line::End(_) => {}
             Line::Topic(_) => self.end.topics += 1,
+            Line::Group(_) => self.end.groups += 1,
             Line::PausedHost(_) => self.end.paused_hosts += 1,
             Line::Schedule(_) => self.end.schedules += 1,
             Line::Message(_) => self.end.messages += 1,

@@ -1,18 +1,18 @@
 //! The lines of a dump: JSON, one object a line, each with one field that names what it is. So `jq` and `grep` read a dump,
 //! and a reader knows every line by itself.
 //!
-//! A dump begins with `dump` and ends with `end`. Between them are topics, hosts, schedules, and then the messages and
+//! A dump begins with `dump` and ends with `end`. Between them are topics, settings of groups, hosts, schedules, and then the messages and
 //! idempotency keys of one partition after another. Unknown fields are refused: a new one needs a new [`FORMAT`].
 
 use super::message::Message;
 use crate::types::is_default;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use dueq_model::{Member, MessageId, Route, TopicName, TopicSettings};
+use dueq_model::{GroupLimits, Member, MessageId, Route, TopicName, TopicSettings};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 /// The version of dumps that this dueq writes, and the highest that it reads.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// A line.
 #[derive(Debug, Serialize, Deserialize)]
@@ -22,6 +22,8 @@ pub enum Line {
     Dump(Header),
     /// A topic.
     Topic(Topic),
+    /// A group with settings of its own.
+    Group(Group),
     /// A host of callbacks that is paused.
     PausedHost(String),
     /// A schedule.
@@ -68,6 +70,22 @@ pub struct Topic {
     /// Its configuration as the registry has it; absent for the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings: Option<Box<RawValue>>,
+}
+
+/// The settings of a group.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    /// The topic.
+    pub topic: String,
+    /// Its name.
+    pub group: String,
+    /// Nothing of it is granted.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub paused: bool,
+    /// Its limits.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub limits: GroupLimits,
 }
 
 /// A schedule. Instants are ms, 0 for none.
@@ -181,6 +199,9 @@ impl Topic {
 pub struct End {
     /// Topics.
     pub topics: u64,
+    /// Groups with settings of their own.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub groups: u64,
     /// Paused hosts.
     pub paused_hosts: u64,
     /// Schedules.

@@ -5,7 +5,7 @@ use super::{
     ExportError,
     batches::Batches,
     dump::{messages, topic_names},
-    line::{Header, Line, Schedule, Topic as TopicLine},
+    line::{Group, Header, Line, Schedule, Topic as TopicLine},
     message::Message,
 };
 use crate::{Store, batch::Command, partition::Partition, registry::Topic, reply::int, scripts};
@@ -85,6 +85,7 @@ pub struct Loader<'a> {
     options: LoadOptions,
     header: Option<Header>,
     topics: Vec<TopicLine>,
+    groups: Vec<Group>,
     hosts: Vec<String>,
     schedules: Vec<Schedule>,
     /// The topics by their names in the dump, from the first line behind them on.
@@ -96,10 +97,10 @@ pub struct Loader<'a> {
 impl<'a> Loader<'a> {
     /// Begins a load.
     pub fn new(store: &'a Store, options: LoadOptions) -> Self {
-        let (topics, hosts, schedules) = (Vec::new(), Vec::new(), Vec::new());
+        let (topics, groups, hosts, schedules) = Default::default();
         let (batches, remarks) = (Batches::new(store.clone()), Vec::new());
         let (header, targets) = (None, None);
-        Self { store, options, header, topics, hosts, schedules, targets, batches, remarks }
+        Self { store, options, header, topics, groups, hosts, schedules, targets, batches, remarks }
     }
 
     /// Takes a line of the dump. Returns the id that a message has here, if it is loaded.
@@ -107,6 +108,7 @@ impl<'a> Loader<'a> {
         match line {
             Line::Dump(header) => self.header = Some(header),
             Line::Topic(topic) => self.topics.push(topic),
+            Line::Group(group) => self.groups.push(group),
             Line::PausedHost(host) => self.hosts.push(host),
             Line::Schedule(schedule) => self.schedules.push(schedule),
             Line::Message(message) => {
@@ -155,6 +157,7 @@ impl<'a> Loader<'a> {
         let LoadOptions { dry_run, verify, .. } = self.options;
         if !dry_run {
             self.batches.flush().await?;
+            self.load_groups().await?;
         }
         let differences = if verify { self.compare().await? } else { Vec::new() };
         if !dry_run && differences.is_empty() {
@@ -310,6 +313,19 @@ impl<'a> Loader<'a> {
                 store.pause_topic(name).await?;
             }
             *number = find(store, name).await?.map(|topic| topic.number).or(*number);
+        }
+        Ok(())
+    }
+
+    /// Gives groups their settings, in force for what is loaded.
+    async fn load_groups(&self) -> Result<(), ExportError> {
+        let targets = self.targets.as_ref();
+        for Group { topic, group, paused, limits } in &self.groups {
+            if let Some(target) = targets.and_then(|it| it.get(topic))
+                && !target.is_complete
+            {
+                self.store.set_group(&target.name, group, Some(*paused), Some(limits)).await?;
+            }
         }
         Ok(())
     }

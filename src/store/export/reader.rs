@@ -105,6 +105,15 @@ impl<R: BufRead> Reader<R> {
                     return Err(format!("the topic {name} is there twice"));
                 }
             }
+            Line::Group(group) => {
+                self.seen.groups += 1;
+                if !self.topics.contains_key(&group.topic) {
+                    return Err("its topic is not in the dump".to_owned());
+                }
+                let checked =
+                    group.limits.check().map_err(|name| format!("its {name} is out of range"));
+                checked.map_err(|reason| format!("the group {}: {reason}", group.group))?;
+            }
             Line::PausedHost(_) => self.seen.paused_hosts += 1,
             Line::Schedule(_) => self.seen.schedules += 1,
             Line::Message(message) => {
@@ -164,6 +173,7 @@ impl<R: BufRead> Reader<R> {
         let seen = &self.seen;
         for (what, seen, said) in [
             ("topics", seen.topics, end.topics),
+            ("groups", seen.groups, end.groups),
             ("paused hosts", seen.paused_hosts, end.paused_hosts),
             ("schedules", seen.schedules, end.schedules),
             ("messages", seen.messages, end.messages),

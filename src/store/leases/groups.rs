@@ -12,14 +12,17 @@ use crate::{
     scripts,
     types::{Idempotency, MessageOptions},
 };
-use dueq_model::{Millis, TopicName, error::Error};
-use std::sync::Arc;
+use dueq_model::{GroupSettings, Millis, TopicName, error::Error};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
 
 /// Groups of one call.
 const CALL_GROUPS: usize = 64;
 
-/// A group that has live messages.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A group that has live messages, or settings of its own.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Group {
     /// What groups are listed by: 16 hex digits.
     pub id: String,
@@ -35,6 +38,8 @@ pub struct Group {
     pub waiting: i64,
     /// When the next of the others is due; `None` if there is none.
     pub next_at: Option<Millis>,
+    /// Its own settings.
+    pub settings: GroupSettings,
 }
 
 impl Group {
@@ -53,15 +58,18 @@ impl Group {
             blocked: 0,
             waiting: 0,
             next_at: None,
+            settings: GroupSettings::default(),
         }
     }
 }
 
 /// Some groups of a partition.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SomeGroups {
     items: Vec<Group>,
     more: bool,
+    /// There are groups with settings of their own.
+    own: bool,
 }
 
 impl MessageOptions {
@@ -94,7 +102,7 @@ impl Store {
         Ok(topic.settings.grouped)
     }
 
-    /// Groups that have live messages, at most `limit`, in the order of their IDs; and whether there are more. `after`: the
+    /// Groups that have live messages or settings of their own, at most `limit`, in the order of their IDs; and whether there are more. `after`: the
     /// ID of the last one on the page before.
     ///
     /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
@@ -104,17 +112,29 @@ impl Store {
         after: Option<&str>,
         limit: usize,
     ) -> Result<(Vec<Group>, bool), Error> {
-        let after = after.unwrap_or_default();
+        let (topic, after) = (name, after.unwrap_or_default());
         let parts = self.on_each(name, |it| list(it, after, limit, "")).await?;
         let (mut groups, mut more) = (Vec::new(), false);
         for (partition, mut some) in parts {
             let (name, mut its) = (partition.name(), Vec::new());
+            let own = match some.own {
+                true => self.own_groups(&partition).await?,
+                false => BTreeMap::new(),
+            };
             its.append(&mut some.items);
             while some.more && its.len() < limit {
                 let after = its.last().map_or(after, |group: &Group| &group.id).to_owned();
                 some = self.on(&name, |it| list(it, &after, limit, "")).await?.1;
                 its.append(&mut some.items);
             }
+            let last = its.last().filter(|_| some.more).map(|group: &Group| group.id.clone());
+            let here: HashSet<_> = its.iter().map(|group| group.id.clone()).collect();
+            let idle = own.into_iter().filter(|(id, _)| {
+                id.as_str() > after
+                    && last.as_ref().is_none_or(|last| id < last)
+                    && !here.contains(id)
+            });
+            its.extend(idle.map(|(id, (name, settings))| Group { settings, ..Group::of(topic, id, &name) }));
             groups.append(&mut its);
             more |= some.more;
         }
@@ -143,8 +163,8 @@ fn list(partition: &Partition, after: &str, limit: usize, alone: &str) -> Reques
 pub(crate) fn read_groups(reply: &mut Reply<'_>) -> Result<SomeGroups, CallError> {
     reply.now()?;
     let topic = reply.topic().name.clone();
-    let more = reply.int()? == 1;
-    let mut items = Vec::with_capacity(reply.len() / 6);
+    let (more, own) = (reply.int()? == 1, reply.int()? == 1);
+    let mut items = Vec::with_capacity(reply.len() / 7);
     while !reply.is_empty() {
         let (id, stored) = (reply.text()?, reply.text()?);
         items.push(Group {
@@ -152,8 +172,9 @@ pub(crate) fn read_groups(reply: &mut Reply<'_>) -> Result<SomeGroups, CallError
             blocked: reply.int()?,
             waiting: reply.int()?,
             next_at: reply.instant()?,
+            settings: GroupSettings::parse(&reply.text()?).unwrap_or_default().0,
             ..Group::of(&topic, id, &stored)
         });
     }
-    Ok(SomeGroups { items, more })
+    Ok(SomeGroups { items, more, own })
 }

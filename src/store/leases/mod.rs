@@ -3,6 +3,7 @@
 pub(crate) mod ack;
 pub(crate) mod extend;
 pub(crate) mod grants;
+pub(crate) mod group_settings;
 pub(crate) mod groups;
 pub(crate) mod lease;
 pub(crate) mod nack;

@@ -89,6 +89,7 @@ impl Settle for Nack {
                 3 => State::Ready,
                 4 => State::Dead,
                 5 => State::Expired,
+                7 => State::Blocked,
                 6 => {
                     answers.push(Err(CallError::Again));
                     continue;
@@ -120,7 +121,8 @@ impl Settle for Nack {
                 }
                 _ => {}
             }
-            let due_at = matches!(state, State::Delayed | State::Ready).then_some(at);
+            let due_at =
+                matches!(state, State::Delayed | State::Ready | State::Blocked).then_some(at);
             answers.push(Ok(Ok(Nacked { state, due_at, attempt: claims.attempt })));
         }
         partition.saw_deaths(died, now);

@@ -14,7 +14,8 @@ use super::{
 };
 use deadpool_redis::redis::Value;
 use dueq_model::{
-    Millis, OnFull, PartitionNumber, Retention, TopicName, TopicNumber, TopicSettings, error::Error,
+    Millis, OnFull, PartitionNumber, Retention, TopicName, TopicNumber, TopicSettings,
+    error::Error, micros_between,
 };
 use futures_util::future::{join_all, try_join_all};
 use std::sync::Arc;
@@ -274,10 +275,11 @@ impl Lost {
 fn group_rules(settings: &TopicSettings) -> String {
     let TopicSettings { group_rate_per_s, group_burst, .. } = settings;
     let most = settings.leased_per_group().unwrap_or_default();
-    match group_rate_per_s {
-        None if most == 1 => String::new(),
-        None => format!("{most},,1"),
-        Some(rate) => format!("{most},{:.0},{group_burst}", (1e6 / rate).round()),
+    let interval = group_rate_per_s.map(|rate| format!("{:.0}", micros_between(rate)));
+    // A group may have a rate of its own, with the topic's burst.
+    match interval {
+        None if (most, *group_burst) == (1, 1) => String::new(),
+        interval => format!("{most},{},{group_burst}", interval.unwrap_or_default()),
     }
 }
 

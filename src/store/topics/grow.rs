@@ -97,7 +97,7 @@ impl Store {
     }
 
     /// How many names are in use in a topic: keys that messages hold, idempotency keys that still answer, heads of groups,
-    /// and what dead messages take up again by a redrive.
+    /// groups with settings of their own, and what dead messages take up again by a redrive.
     async fn names_in(&self, topic: &Arc<Topic>) -> Result<i64, Error> {
         let count = async |partition: Partition| {
             // A message may die, or be redriven, between two looks.
@@ -112,7 +112,8 @@ impl Store {
             let counts = [keys, idem, heads, waiting].map(|count| self.lanes.command(count));
             let counts = try_join_all(counts).await?;
             let names: Result<Millis, _> = counts.into_iter().map(int).sum();
-            Ok::<_, Error>(names? + self.dead_names(&partition).await?.max(died))
+            let names = names? + self.count_own_groups(&partition).await?;
+            Ok::<_, Error>(names + self.dead_names(&partition).await?.max(died))
         };
         Ok(try_join_all(topic.all().map(count)).await?.into_iter().sum())
     }

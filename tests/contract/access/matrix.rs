@@ -139,6 +139,7 @@ impl Ground {
                 json!({"cron": "0 0 1 1 *", "topic": self.topic, "message": {"payload": 1}})
             }
             "createSession" => json!({"api_key": "dq_key-of-admin-in-tests"}),
+            "putGroup" => json!({"concurrency": 2}),
             "putTopic" | "updateTopic" => json!({"lease_ms": 5000}),
             _ => return None,
         })

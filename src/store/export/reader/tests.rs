@@ -66,6 +66,14 @@ fn what_is_wrong_is_told_by_line_and_reason() {
             "an instant of it is out of range",
         ),
         (
+            vec![HEAD, TOPIC, r#"{"group":{"topic":"other","group":"g"}}"#],
+            "line 3: its topic is not in the dump",
+        ),
+        (
+            vec![HEAD, TOPIC, r#"{"group":{"topic":"a","group":"g","limits":{"weight":101}}}"#],
+            "the group g: its weight is out of range",
+        ),
+        (
             vec![HEAD, TOPIC, &with("\"text\":\"1\"", "\"base64\":\"*\"")],
             "its payload is not base64",
         ),
@@ -104,8 +112,8 @@ fn what_is_wrong_is_told_by_line_and_reason() {
             "line 2: the dump was edited: its lines do not have this hash",
         ),
         (
-            vec![&HEAD.replace("\"format\":1", "\"format\":2,\"new\":[]"), "?"],
-            "line 1: the dump has format 2, as dueq 0.1.0 writes it",
+            vec![&HEAD.replace("\"format\":1", "\"format\":3,\"new\":[]"), "?"],
+            "line 1: the dump has format 3, as dueq 0.1.0 writes it",
         ),
         (vec![&HEAD.replace("\"schema\":2", "\"schema\":99")], "line 1: the dump is of schema 99"),
     ] {
