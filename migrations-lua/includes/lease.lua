@@ -28,8 +28,10 @@ local function present_epoch(meta, hidden)
   number = redis.call('HINCRBY', meta, 'epochs', 1)
   redis.call('HSET', meta, field, number)
   if number > 64 then
-    -- Groups with settings of their own may have thousands of fields there.
-    local all = redis.call('HSCAN', meta, 0, 'MATCH', 'epoch:*', 'COUNT', 100000)[2]
+    -- Groups with settings of their own may have thousands of fields there: then each new epoch looks at some.
+    local page = redis.call('HSCAN', meta, redis.call('HGET', meta, 'epoch_at') or '0', 'MATCH', 'epoch:*', 'COUNT', 1000)
+    if page[1] == '0' then redis.call('HDEL', meta, 'epoch_at') else redis.call('HSET', meta, 'epoch_at', page[1]) end
+    local all = page[2]
     for i = 1, #all, 2 do
       if tonumber(all[i + 1]) <= number - 64 then redis.call('HDEL', meta, all[i]) end
     end
