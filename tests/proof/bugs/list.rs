@@ -47,8 +47,8 @@ pub fn all() -> Vec<Bug> {
             .does("an update changes the payload and leaves a message ready that it delayed")
             .patch(
                 "update",
-                "  wait_again(k, member, priority, due, now, group, order)\n  if interval",
-                "  wait_again(k, member, priority, math.min(due, now), now, group, order)\n  if interval",
+                "    place(member, priority, due, now, k.delayed, k.delayed_prio, k.ready)\n  end\n  if group",
+                "    place(member, priority, math.min(due, now), now, k.delayed, k.delayed_prio, k.ready)\n  end\n  if group",
             ),
         bug("ttl ignored on redelivery", &["the contract"], probe!(grants::time_to_live))
             .does("a message that was granted before is granted again after its time to live")
@@ -336,9 +336,9 @@ pub fn all() -> Vec<Bug> {
             .does("a message that failed lets the next of its group go while it waits")
             .patch(
                 "nack",
-                "        wait_again(k, member, priority, due, now, group, order)\n        if due < earliest",
+                "        code = wait_again(k, member, priority, due, now, group, order)",
                 "        leave_groups(k, { member }, { group }, { order })\n\
-                         wait_again(k, member, priority, due, now, group, order)\n        if due < earliest",
+                         code = wait_again(k, member, priority, due, now, group, order)",
             ),
         bug("the dead hold their group", &["I8", "I17"], probe!(customers::a_dead_head))
             .does("a message that dies blocks its group for ever")
@@ -360,20 +360,20 @@ pub fn all() -> Vec<Bug> {
             .does("of a group one more may be leased at once than its topic allows")
             .patch(
                 "*",
-                "local free = math.min(limit, most - redis.call('ZLEXCOUNT', k.heads, from, upto))",
-                "local free = math.min(limit, most + 1 - redis.call('ZLEXCOUNT', k.heads, from, upto))",
+                "local free = math.min(limit, (rules_of(k, id)) - redis.call('ZLEXCOUNT', k.heads, from, upto))",
+                "local free = math.min(limit, 1 + rules_of(k, id) - redis.call('ZLEXCOUNT', k.heads, from, upto))",
             ),
         bug("rate of a group ignored", &["I18"], probe!(customers::a_slow_group))
             .does("the messages of a group fall due as if it had no rate")
             .patch(
                 "*",
-                "known = { tonumber(most or 1), tonumber(interval or ''),",
-                "known = { tonumber(most or 1), nil,",
+                "known = { most > 0 and most or math.huge, tonumber(interval or ''),",
+                "known = { most > 0 and most or math.huge, nil,",
             ),
         bug("next of a group at once", &["I18"], probe!(customers::a_slow_line))
             .does("the next message of a group does not wait for the rate of its group")
-            .patch("*", "local at = head_due(k, string.sub(entries[i], 1, 16), members[i], now, due, interval, burst)", "local at = due")
-            .patch("lease", "most = lib.hold_early(k, now, most, interval, burst, 3)", "most = most"),
+            .patch("*", "if counted == 0 then at = head_due(", "if false then at = head_due(")
+            .patch("lease", "most = lib.hold_early(k, now, most, 3)", "most = most"),
         bug("unused calls are kept", &["I18"], probe!(customers::a_slow_topic))
             .does("what a topic did not grant in the last minute is granted on top of its rate")
             .patch("take_calls", "now - math.max(50000, interval)", "now - 60000000"),
@@ -382,7 +382,7 @@ pub fn all() -> Vec<Bug> {
             .patch("*", "if redis.call('ZREM', k.turns, unpack(members)) > 0 then", "if false then"),
         bug("turns are only planned", &["I18"], probe!(customers::a_late_consumer))
             .does("all messages of a group whose planned turn is over are granted at once")
-            .patch("lease", "most = lib.hold_early(k, now, most, interval, burst, 3)", "most = most"),
+            .patch("lease", "most = lib.hold_early(k, now, most, 3)", "most = most"),
         bug("marked groups are forgotten", &["I12", "I18"], probe!(customers::a_long_line))
             .does("where many messages of a group leave before their turns, those far behind wait for their turns too")
             .patch("*", "if #line > 64 then mark(k, id, half) end", ""),
