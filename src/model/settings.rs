@@ -298,6 +298,9 @@ topic_settings! { stored
         /// The order of groups in `_callbacks` was chosen, or came with the topic; it was strict before that was noted.
         #[serde(skip_serializing_if = "is_default")]
         ordered: bool = false,
+        /// A group had settings of its own, so that limits may hold where the topic has none.
+        #[serde(skip_serializing_if = "is_default")]
+        own_groups: bool = false,
         /// It is about to be deleted, or to get more partitions: nothing is published until that is done or given up.
         #[serde(skip_serializing_if = "is_default")]
         closing: bool = false,
@@ -350,6 +353,7 @@ impl TopicSettings {
         self.paused = before.paused;
         self.grouped |= before.grouped;
         self.ordered |= before.ordered;
+        self.own_groups |= before.own_groups;
         if self.sqs.is_none() {
             self.sqs.clone_from(&before.sqs);
         }
@@ -393,6 +397,11 @@ impl TopicSettings {
     /// How many messages of a group may be leased at a time. `None`: any number.
     pub fn leased_per_group(&self) -> Option<i64> {
         self.group_concurrency.or((!self.is_fair()).then_some(1))
+    }
+
+    /// May some group have only so many messages leased at a time, as far as is known?
+    pub fn limits_groups(&self) -> bool {
+        self.grouped && (self.leased_per_group().is_some() || self.own_groups)
     }
 
     /// Do blocked messages of a group wait for its rate, too, before their TTL begins?

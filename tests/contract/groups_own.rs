@@ -310,6 +310,21 @@ async fn a_rate_of_its_own_holds_at_once_for_what_waits() {
 }
 
 #[tokio::test]
+async fn an_ack_that_rides_on_a_lease_makes_room_for_it() {
+    let client = client().await;
+    let topic = ordered(&client, "fair", json!({})).await;
+    client.put_group(&topic, "a", json!({"concurrency": 1})).await.expect(200);
+    line(&client, &topic, "a", 0..5).await;
+    let mut held = client.lease_one(&topic).await;
+    for n in 1..5 {
+        let ack = json!([{"id": held["id"], "lease_token": held["lease_token"]}]);
+        let got = client.leased(&topic, json!({"acks": ack, "max_messages": 5})).await;
+        assert_eq!(got.len(), 1, "{n}");
+        held = got[0].clone();
+    }
+}
+
+#[tokio::test]
 async fn a_rate_of_its_own_goes_with_the_burst_of_the_topic() {
     let client = client().await;
     for order in ORDERS {

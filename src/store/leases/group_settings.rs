@@ -48,11 +48,13 @@ impl Store {
                 self.await_change(&topic, &retry).await;
                 continue;
             }
-            if !is_reset {
+            if !is_reset && !topic.settings.own_groups {
                 // An older dueq would grant what is paused.
                 self.adopt_version(FAIR_VERSION).await?;
-            }
-            if !self.knows_groups(&topic).await? {
+                // Nothing is changed yet, whatever comes of it.
+                let note = self.note(&topic, |it| (it.grouped, it.own_groups) = (true, true)).await;
+                note.map_err(|_| Error::RedisUnavailable)?;
+                self.registry.forget(&topic);
                 continue;
             }
             let home = Partition::home(topic, group.as_bytes());

@@ -65,8 +65,7 @@ impl Store {
     pub async fn acks_come_first(&self, names: &[TopicName]) -> bool {
         for name in names {
             if let Ok(Some(topic)) = self.registry.find(name).await
-                && (topic.is_limited()
-                    || (topic.settings.grouped && topic.settings.leased_per_group().is_some()))
+                && (topic.is_limited() || topic.settings.limits_groups())
             {
                 return true;
             }
