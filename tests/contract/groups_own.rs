@@ -125,7 +125,7 @@ async fn settings_that_no_group_can_have_are_refused_by_name() {
 async fn nothing_of_a_paused_group_is_leased_however_it_comes_there() {
     let client = client().await;
     for order in ORDERS {
-        let more = json!({"group_concurrency": 4, "lease_ms": 1_000, "max_attempts": 3});
+        let more = json!({"group_concurrency": 4, "lease_ms": 2_500, "max_attempts": 3});
         let topic = ordered(&client, order, more).await;
         let a = line(&client, &topic, "a", 0..4).await;
         line(&client, &topic, "b", 10..11).await;
@@ -145,7 +145,7 @@ async fn nothing_of_a_paused_group_is_leased_however_it_comes_there() {
         let later = client.published(&topic, key).await;
         client.update(&later, json!({"delay_ms": 0, "priority": 9})).await.expect(200);
         client.post("/messages/run", &json!({"ids": a})).await.expect(200);
-        sleep(Duration::from_millis(1_200)).await;
+        sleep(Duration::from_millis(2_700)).await;
         let waits = poll(&client, &topic).await;
         let got = payloads(&client, &topic).await.1;
         assert_eq!(count(&got, "a"), 0, "{order}: {got:?}");
