@@ -55,7 +55,7 @@ impl Store {
         before: Option<&TopicSettings>,
     ) -> Result<(), Error> {
         let needed = |it: &TopicSettings| match it.partitions {
-            _ if it.is_fair() => FAIR_VERSION,
+            _ if it.is_fair() || it.own_groups => FAIR_VERSION,
             _ if it.sqs.is_some() || it.dead_form == DeadForm::Raw => SQS_VERSION,
             _ if it.grouped => GROUPS_VERSION,
             1 => SCHEMA_VERSION,
