@@ -68,7 +68,16 @@ answer! {
 
 impl From<store::Group> for Group {
     fn from(found: store::Group) -> Self {
-        let store::Group { name: group, publisher, leased, blocked, waiting, next_at, settings, .. } = found;
+        let store::Group {
+            name: group,
+            publisher,
+            leased,
+            blocked,
+            waiting,
+            next_at,
+            settings,
+            ..
+        } = found;
         let published_by = publisher.filter(|name| !name.is_empty());
         let paused = settings.paused;
         let next_at = next_at.filter(|_| !paused).map(Instant);
@@ -143,11 +152,7 @@ async fn answer_with_group(
     request_body(content = PutGroupRequest, description = "The settings"),
     responses((status = 200, description = "The group", body = Group), TopicProblems, GroupProblems, RedisProblems),
 )]
-pub async fn put_group(
-    cx: Context,
-    GroupPath(name, group): GroupPath,
-    payload: Payload,
-) -> Answer {
+pub async fn put_group(cx: Context, GroupPath(name, group): GroupPath, payload: Payload) -> Answer {
     let request: PutGroupRequest = payload.read(|_, _| {})?;
     let PutGroupRequest { paused, concurrency, rate_per_s, burst, weight } = request;
     let limits = GroupLimits {

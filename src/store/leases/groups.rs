@@ -134,7 +134,12 @@ impl Store {
                     && last.as_ref().is_none_or(|last| id < last)
                     && !here.contains(id)
             });
-            its.extend(idle.map(|(id, (name, settings))| Group { settings, ..Group::of(topic, id, &name) }));
+            its.extend(
+                idle.map(|(id, (name, settings))| Group {
+                    settings,
+                    ..Group::of(topic, id, &name)
+                }),
+            );
             groups.append(&mut its);
             more |= some.more;
         }
