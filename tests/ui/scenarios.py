@@ -477,6 +477,31 @@ def pauses_and_resumes_a_topic_from_the_overview(world):
 
 
 @scenario
+def shows_who_waits_in_groups_and_pauses_one(world):
+    server, _ = world.open
+    api = Api(server)
+    api("PUT", "/topics/tenants", {"group_order": "fair"})
+    batch(api, "tenants", [{"payload": 1, "group": group} for group in ["busy"] * 12 + ["quiet"]])
+    batch(api, "tenants", [{"payload": 1, "group": "later", "delay_ms": 3_600_000}])
+    api("PUT", "/topics/tenants/groups/busy", {"concurrency": 2, "rate_per_s": 0.5, "weight": 3})
+    view = world.view().open("#/topics/tenants?view=groups")
+
+    def row(group):
+        return view.page.locator(f"tbody tr:has(th:text-is('{group}'))").inner_text().split("\t")
+
+    view.see("2 at a time, 0.5/s, weight 3")
+    assert row("busy")[1:4] == ["0", "12", "0"], row("busy")
+    assert row("later")[1:4] == ["0", "1", "0"] and row("later")[4].startswith("in 59m"), row("later")
+    time.sleep(1.1)
+    view.until("[...document.querySelectorAll('tbody tr')].every((row) => !row.innerText.includes('quiet') || / s\\b/.test(row.innerText))")
+    for label, expected in (("Pause", True), ("Resume", False)):
+        view.page.click(f"[aria-label='{label} quiet']")
+        view.until("(paused) => Boolean(document.querySelector('tbody .badge.warn')) === paused", expected)
+        assert api("GET", "/topics/tenants/groups/quiet")["paused"] is expected
+    view.check()
+
+
+@scenario
 def changes_settings_after_showing_the_difference(world):
     server, _ = world.open
     api = Api(server)

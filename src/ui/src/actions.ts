@@ -30,6 +30,12 @@ export function setPaused(topic: string, pause: boolean): void {
   );
 }
 
+export function setGroupPaused(topic: string, group: string, pause: boolean): void {
+  void attempt(pause ? `${group} is paused` : `${group} goes on`, () =>
+    call(pause ? "pauseGroup" : "resumeGroup", { path: { topic, group } }),
+  );
+}
+
 export interface Match {
   topic: string;
   state: State;

@@ -27,6 +27,8 @@ export const operations = {
   getTopicHistory: "GET /topics/{topic}/history",
   listDeadReasons: "GET /topics/{topic}/dead/reasons",
   listGroups: "GET /topics/{topic}/groups",
+  pauseGroup: "POST /topics/{topic}/groups/{group}/pause",
+  resumeGroup: "POST /topics/{topic}/groups/{group}/resume",
   listCallbackHosts: "GET /callbacks/hosts",
   pauseCallbackHost: "POST /callbacks/hosts/{host}/pause",
   resumeCallbackHost: "POST /callbacks/hosts/{host}/resume",

@@ -137,8 +137,14 @@ export interface Preview {
 export interface Group {
   group: string;
   leased: number;
+  waiting: number;
   blocked: number;
   next_at?: string;
+  paused: boolean;
+  concurrency?: number;
+  rate_per_s?: number;
+  burst?: number;
+  weight?: number;
 }
 
 export interface Outcomes {

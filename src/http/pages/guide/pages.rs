@@ -64,6 +64,7 @@ pub static SECTIONS: LazyLock<Vec<Section>> = LazyLock::new(|| {
             "failures" "give a message back, and choose when it comes again"
             "dead-letters" "find, repair, redrive and forward messages that died"
             "debounce" "turn repeated events into one message: debounce, throttle, once"
+            "tenants" "let no customer wait for the flood of another: webhooks, jobs, imports"
             "reminders" "move and cancel a message by a key of your own, repeat a publish safely"
             "schedules" "publish by cron expression or at an interval"
             "sdks" "clients and workers for Python, TypeScript, Go and Java"

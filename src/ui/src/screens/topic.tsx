@@ -1,14 +1,14 @@
 // A topic: its messages by state, what falls due when, how fast it moves, its groups and its settings.
 
-import { askPurge, askRedriveAll, setPaused } from "../actions";
-import { call, refusal } from "../api";
+import { askPurge, askRedriveAll, setGroupPaused, setPaused } from "../actions";
+import { call, now, refusal } from "../api";
 import { Charts } from "../charts";
 import { ask } from "../dialog";
-import { count, duration } from "../format";
+import { count, duration, exact } from "../format";
 import { Button, Card, Empty, Menu, Num, Skeleton, SHOWN, StateTabs, Table, Tabs, Text, Time, Unable } from "../parts";
-import { refresh, useQuery } from "../poll";
+import { refresh, ticks, useQuery } from "../poll";
 import { go, setQuery, to } from "../router";
-import { useFirst } from "../store";
+import { useFirst, useStore } from "../store";
 import type { Group, Page, State, Topic } from "../types";
 import { Forecast } from "./forecast";
 import { Messages } from "./messages";
@@ -68,7 +68,7 @@ export function TopicScreen({ name, query }: { name: string; query: URLSearchPar
           <Totals topic={topic} />
         </>
       )}
-      {view === "groups" && <Groups topic={name} />}
+      {view === "groups" && <Groups topic={topic} />}
       {view === "settings" && <Settings key={String(topic.revision)} topic={topic} />}
     </>
   );
@@ -147,29 +147,68 @@ function Totals({ topic }: { topic: Topic }) {
   );
 }
 
-function Groups({ topic }: { topic: string }) {
-  const { data, problem } = useQuery<Page<Group>>("listGroups", { path: { topic }, query: { limit: 200 } });
+function Groups({ topic }: { topic: Topic }) {
+  const { name, config } = topic;
+  const { data, problem } = useQuery<Page<Group>>("listGroups", { path: { topic: name }, query: { limit: 200 } });
+  const fair = config.group_order === "fair";
   if (!data) return <Card>{problem ? <Unable problem={problem} what="Groups are" /> : <Skeleton />}</Card>;
   if (data.items.length === 0) {
     return (
       <Card>
-        <Empty title="No groups">Messages that are published with a group are granted in the order of publishing.</Empty>
+        <Empty title="No groups">
+          {fair ? "Groups of messages take turns here." : "Messages that are published with a group are granted in the order of publishing."}
+        </Empty>
       </Card>
     );
   }
   return (
     <Card flush>
-      <Table label="Groups" head={["Group", ["Leased", "num"], ["Blocked", "num"], ["Next", "num"]]}>
-        {data.items.map(({ group, leased, blocked, next_at }) => (
-          <tr key={group}>
-            <th scope="row" class="mono"><Text>{group}</Text></th>
-            <td class="num"><Num value={leased} /></td>
-            <td class="num"><Num value={blocked} /></td>
-            <td class="num">{next_at ? <Time at={next_at} /> : "–"}</td>
+      <Table
+        label="Groups"
+        head={["Group", ["Leased", "num"], ["Waiting", "num"], ["Blocked", "num"], ["Oldest wait", "num"], "Limits", ""]}
+      >
+        {data.items.map((item) => (
+          <tr key={item.group}>
+            <th scope="row" class="mono">
+              <Text>{item.group}</Text>
+              {item.paused && <span class="badge warn">paused</span>}
+            </th>
+            <td class="num"><Num value={item.leased} /></td>
+            <td class="num"><Num value={item.waiting} /></td>
+            <td class="num"><Num value={item.blocked} /></td>
+            <td class="num">{item.next_at ? <Wait since={item.next_at} /> : "–"}</td>
+            <td>{limits(item) || <span class="nil">the topic's</span>}</td>
+            <td class="num">
+              <Button
+                kind="ghost"
+                icon={item.paused ? "play" : "pause"}
+                label={`${item.paused ? "Resume" : "Pause"} ${item.group}`}
+                needs={["operate", name]}
+                onClick={() => setGroupPaused(name, item.group, !item.paused)}
+              />
+            </td>
           </tr>
         ))}
       </Table>
       {data.next_cursor && <footer class="hint">The first 200 groups.</footer>}
     </Card>
   );
+}
+
+/** How long the first message of a group has been ready, or when it will be. */
+function Wait({ since }: { since: string }) {
+  useStore(ticks);
+  const ms = now() - new Date(since).getTime();
+  return ms < 0 ? <Time at={since} /> : <span title={exact(since)}>{duration(ms)}</span>;
+}
+
+/** What holds for a group in place of what its topic says. */
+function limits({ concurrency, rate_per_s, burst, weight }: Group): string {
+  const all = [
+    concurrency !== undefined && `${count(concurrency)} at a time`,
+    rate_per_s !== undefined && `${rate_per_s}/s`,
+    burst !== undefined && `bursts of ${count(burst)}`,
+    weight !== undefined && `weight ${weight}`,
+  ];
+  return all.filter(Boolean).join(", ");
 }
