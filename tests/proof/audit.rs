@@ -279,6 +279,8 @@ impl Audit {
         }
         let rules = self.meta.get("group_rules").map_or("1", String::as_str);
         let limited = !rules.starts_with("0,");
+        // What holds for a group with settings of its own may be that it is paused.
+        let own = |entry: &Entry| self.meta.contains_key(&format!("group:{}", entry.group));
         let mut behind = BTreeSet::new();
         for entry in &self.queued {
             let (member, places) = (&entry.member, lies(entry));
@@ -287,7 +289,7 @@ impl Audit {
                 found.push(format!("I8 one place: {member}, behind a head, is in {places:?}"));
             }
             match last_head.get(&*entry.group) {
-                _ if self.meta.contains_key("raised") => {}
+                _ if self.meta.contains_key("raised") || own(entry) => {}
                 // What ends a lease of a group that may have no more of them has leases look at it.
                 held if fair
                     && !self.offered.contains(&entry.group)

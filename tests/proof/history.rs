@@ -225,8 +225,9 @@ pub enum What {
         states: Vec<&'static str>,
         outcome: Outcome<i64>,
     },
-    /// pauseTopic, or resumeTopic.
+    /// pauseTopic or resumeTopic; of a group, pauseGroup or resumeGroup.
     Pause {
+        group: Option<String>,
         paused: bool,
         outcome: Outcome<()>,
     },

@@ -430,6 +430,22 @@ pub fn all() -> Vec<Bug> {
         bug("rate of a tenant ignored", &["I18"], probe!(tenants::a_slow_tenant))
             .does("groups that take turns have no rate")
             .patch("*", "if interval and parse_extra(redis.call('HGET', k.extra, entry_member(entry))) == 0 then", "if false then"),
+        // Settings of one group.
+        bug("own number ignored", &["I17"], probe!(tenants::a_tenant_with_limits))
+            .does("a group may have as many leases as its topic says, whatever was put for it")
+            .patch("*", "its[2] or most,", "most,"),
+        bug("own rate ignored", &["I18"], probe!(tenants::a_tenant_with_limits))
+            .does("a group has the rate of its topic, whatever was put for it")
+            .patch("*", "its[3] or interval,", "interval,"),
+        bug("pause of a group ignored", &["the contract"], probe!(tenants::a_paused_tenant))
+            .does("messages of a paused group are granted")
+            .patch("*", "its[1] == 1 and 0 or its[2]", "its[2]"),
+        bug("a resume is told nobody", &["I12"], probe!(tenants::a_paused_tenant))
+            .does("who waits is not woken when a group is resumed")
+            .patch("put_group", "  wake(k.meta, redis.call('HGET', k.meta, 'sleep'), now)\n  return 0", "  return 0"),
+        bug("weight ignored", &["I19"], probe!(tenants::a_heavy_tenant))
+            .does("all groups are granted the same, whatever their weights")
+            .patch("*", "group.turn + TURN / group.weight", "group.turn + TURN"),
         // On a Redis that is full, that is a replica by now, or that has gone back.
         bug("resume refused at maxmemory", &["the contract"], scenario!(memory_stays::memory_stays))
             .does("a pause or resume begins with a write that a full Redis refuses")

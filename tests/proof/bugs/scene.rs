@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::sleep;
 
-use crate::harness::{Dueq, Launch, Redis, topic};
+use crate::harness::{Dueq, Launch, Redis, encoded, topic};
 use crate::proof::actor::{Actor, Fleet};
 use crate::proof::audit::{Audit, connect, conserved};
 use crate::proof::checker::{self, Violation};
@@ -80,6 +80,12 @@ impl Scene {
     pub async fn configure(&self, config: Value) {
         let path = format!("/topics/{}", self.topic);
         self.dueq[0].client().send_json("PUT", &path, &config).await;
+    }
+
+    /// putGroup.
+    pub async fn put_group(&self, group: &str, settings: Value) {
+        let path = format!("/topics/{}/groups/{}", self.topic, encoded(group));
+        self.dueq[0].client().send_json("PUT", &path, &settings).await.expect(200);
     }
 
     /// What lies in Redis now.

@@ -55,7 +55,7 @@ fn there(run: &Run, life: &Life) -> Option<(Ms, Ms, Ms)> {
     let op = &run.ops[birth];
     let What::Publish(publish) = &op.what else { return None };
     // One of a group waits for those before it.
-    if publish.group.is_some() && !rules.groups.is_free() {
+    if publish.group.as_ref().is_some_and(|group| !run.group_rules(group).is_free()) {
         return None;
     }
     let ready = op.answered.max(publish.outcome.ok()?.due_at);

@@ -52,7 +52,7 @@ fn stepped(run: &Run, life: &Life, index: usize) -> bool {
 
 /// Does the rate of its group say when a message may go?
 fn is_paced(run: &Run, publish: &Publish) -> bool {
-    run.rules.groups.rate_per_s.is_some() && publish.group.is_some()
+    publish.group.as_ref().is_some_and(|group| run.group_rules(group).rate_per_s.is_some())
 }
 
 fn dues(run: &Run, life: &Life) -> Vec<Due> {

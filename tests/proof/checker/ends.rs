@@ -1,8 +1,11 @@
 //! I1: what was published is there until something that may end it ran. I11 and I15 alongside it: what
 //! ended is not there any more, for anyone who asks after the answer.
 
+use std::collections::BTreeSet;
+
 use super::due::seen_by;
 use super::found::Found;
+use super::held::Held;
 use super::life::Life;
 use super::run::{AT_THE_END, Look, Run};
 use crate::proof::history::{Op, Outcome, What};
@@ -112,14 +115,21 @@ fn deleted(run: &Run, life: &Life, at: usize, one: usize, found: &mut Found) {
     }
 }
 
-/// No grant while the topic is paused: from the answer to a pause until a resume is sent.
+/// No grant while the topic, or its group, is paused: from the answer to a pause until a resume is sent.
 fn paused(run: &Run, found: &mut Found) {
-    let spans = pauses(run);
-    if spans.is_empty() {
-        return;
-    }
+    let pause = |op: &Op| match &op.what {
+        What::Pause { paused: true, group, .. } => Some(group.clone()),
+        _ => None,
+    };
+    let groups: BTreeSet<Option<String>> = run.ops.iter().filter_map(pause).collect();
+    groups.iter().for_each(|group| granted_while_paused(run, group.as_deref(), found));
+}
+
+fn granted_while_paused(run: &Run, group: Option<&str>, found: &mut Found) {
+    let spans = pauses(run, group);
     for (at, life) in run.lives.iter().enumerate() {
-        for held in &life.held {
+        let its = |held: &&Held| group.is_none() || held.grant.group.as_deref() == group;
+        for held in life.held.iter().filter(its) {
             let span = spans.partition_point(|(from, _)| *from < held.at.0);
             let inside = span.checked_sub(1).map(|span| spans[span]);
             if let Some((from, until)) = inside.filter(|(_, until)| held.at.1 < *until) {
@@ -131,10 +141,12 @@ fn paused(run: &Run, found: &mut Found) {
     }
 }
 
-/// When the topic was paused for certain, in order.
-fn pauses(run: &Run) -> Vec<(i64, i64)> {
-    let pause = |(at, op): (usize, &Op)| match op.what {
-        What::Pause { paused, .. } if op.bare().may_have_run() => Some((at, paused)),
+/// When the topic, or this group of it, was paused for certain, in order.
+fn pauses(run: &Run, of: Option<&str>) -> Vec<(i64, i64)> {
+    let pause = |(at, op): (usize, &Op)| match &op.what {
+        What::Pause { paused, group, .. } if op.bare().may_have_run() && group.as_deref() == of => {
+            Some((at, *paused))
+        }
         _ => None,
     };
     let pauses: Vec<(usize, bool)> = run.ops.iter().enumerate().filter_map(pause).collect();

@@ -28,8 +28,8 @@ struct Member {
 }
 
 pub(super) fn check(run: &Run, found: &mut Found) {
-    let most = run.rules.groups.concurrency;
     for (group, lives) in groups(run) {
+        let most = run.group_rules(group).concurrency;
         let of = lives.iter().map(|at| (*at, &run.lives[*at]));
         if let Some((at, count, when)) = at_once(run, of, most) {
             let what = format!("{count} of {group:?} are held at {when}, at most {most} may be");

@@ -98,17 +98,18 @@ pub(super) fn waited(op: &Op) -> Option<(Ms, Ms)> {
 /// How long (ms) a request may be on its way before it waits.
 const ARRIVAL: Ms = 20;
 
-/// When the topic may have been paused.
+/// When the topic may have been paused, or some of its groups.
 pub(super) fn paused(ops: &[Op]) -> Windows {
     let pauses = ops.iter().filter(|op| matches!(op.what, What::Pause { paused: true, .. }));
-    let resumes: Vec<Ms> = ops
+    let resumes: Vec<&Op> = ops
         .iter()
         .filter(|op| matches!(op.what, What::Pause { paused: false, outcome: Outcome::Ok(()), .. }))
-        .map(|op| op.answered)
         .collect();
+    let of = |op: &Op| if let What::Pause { group, .. } = &op.what { group.clone() } else { None };
     let span = |op: &Op| {
-        let until = resumes.iter().filter(|resumed| **resumed >= op.sent).min();
-        (op.sent, until.copied().unwrap_or(Ms::MAX))
+        let later = resumes.iter().filter(|resume| resume.answered >= op.sent);
+        let its = later.filter(|resume| of(resume) == of(op));
+        (op.sent, its.map(|resume| resume.answered).min().unwrap_or(Ms::MAX))
     };
     Windows::new(pauses.map(span).collect())
 }

@@ -30,11 +30,11 @@ pub(super) fn check(run: &Run, found: &mut Found) {
             found.say(None, format!("I18 rates: {what} were granted"));
         }
     }
-    if let Some(rate) = run.rules.groups.rate_per_s {
-        for (group, dues) in first_dues(run) {
-            if let Some(what) = too_many(dues, rate, run.rules.groups.burst as f64) {
-                found.say(None, format!("I18 rates: {what} of group {group:?} fell due"));
-            }
+    for (group, dues) in first_dues(run) {
+        let rules = run.group_rules(group);
+        let Some(rate) = rules.rate_per_s else { continue };
+        if let Some(what) = too_many(dues, rate, rules.burst as f64) {
+            found.say(None, format!("I18 rates: {what} of group {group:?} fell due"));
         }
     }
 }

@@ -1,6 +1,8 @@
 //! What the topic's configuration lets happen to messages that nobody asks for: read from what lies
 //! in Redis at the end, since the record does not say it.
 
+use std::collections::HashMap;
+
 use crate::proof::audit::Audit;
 
 /// Default: none of it.
@@ -27,6 +29,8 @@ pub(super) struct GroupRules {
     /// So many a second fall due, beyond a burst.
     pub rate_per_s: Option<f64>,
     pub burst: usize,
+    /// So many messages for one of a group of weight 1.
+    pub weight: usize,
 }
 
 impl Rules {
@@ -51,6 +55,27 @@ impl GroupRules {
         self.fair && self.concurrency == usize::MAX && self.rate_per_s.is_none()
     }
 
+    /// Those of the groups that have settings of their own, from `paused,concurrency,µs between two,burst,weight,rate,name`. A
+    /// scenario sets them before anything is granted.
+    pub fn own(audit: &Audit) -> HashMap<&str, GroupRules> {
+        let topic = GroupRules::of(audit);
+        let mut own = HashMap::new();
+        for (_, line) in audit.meta.iter().filter(|(field, _)| field.starts_with("group:")) {
+            let parts: Vec<&str> = line.splitn(7, ',').collect();
+            let [_, concurrency, interval, burst, weight, _, name] = parts[..] else { continue };
+            let number = |text: &str| text.parse::<usize>().ok();
+            let rules = GroupRules {
+                concurrency: number(concurrency).unwrap_or(topic.concurrency),
+                rate_per_s: number(interval).map(|it| 1e6 / it as f64).or(topic.rate_per_s),
+                burst: number(burst).unwrap_or(topic.burst),
+                weight: number(weight).unwrap_or(1),
+                ..topic
+            };
+            own.insert(name, rules);
+        }
+        own
+    }
+
     /// From `concurrency,µs between two that fall due,burst`; a concurrency of 0 is any.
     fn of(audit: &Audit) -> GroupRules {
         let text = audit.meta.get("group_rules").map_or("1,,1", String::as_str);
@@ -61,6 +86,7 @@ impl GroupRules {
             concurrency: field().map_or(1, |most| if most == 0 { usize::MAX } else { most }),
             rate_per_s: field().map(|interval| 1e6 / interval as f64),
             burst: field().unwrap_or(1),
+            weight: 1,
         }
     }
 }

@@ -6,7 +6,7 @@ use super::clock::Clock;
 use super::contract::concerned;
 use super::faults::Faults;
 use super::life::Life;
-use super::rules::Rules;
+use super::rules::{GroupRules, Rules};
 use super::windows::Windows;
 use crate::proof::audit::{Audit, member_of};
 use crate::proof::history::{History, Ms, OnDuplicate, Op, Outcome, Partitions, Publish, What};
@@ -17,6 +17,7 @@ pub(super) struct Run<'a> {
     pub ops: &'a [Op],
     pub audit: &'a Audit,
     pub rules: Rules,
+    own_groups: HashMap<&'a str, GroupRules>,
     pub clock: Clock,
     pub faults: Faults,
     /// In the order in which they first turn up.
@@ -62,6 +63,7 @@ impl<'a> Run<'a> {
             ops,
             audit,
             rules: Rules::of(audit),
+            own_groups: GroupRules::own(audit),
             clock: Clock::new(&history.faults),
             lives: Vec::new(),
             by_id: HashMap::new(),
@@ -178,6 +180,11 @@ impl<'a> Run<'a> {
             self.lives.push(Life::of(id));
         }
         &mut self.lives[at]
+    }
+
+    /// What holds for a group.
+    pub fn group_rules(&self, group: &str) -> GroupRules {
+        self.own_groups.get(group).copied().unwrap_or(self.rules.groups)
     }
 
     /// May anything have been granted between these instants that nobody saw?

@@ -182,9 +182,10 @@ fn what(op: &Op) -> String {
         What::Purge { states, outcome } => {
             format!("purge of {states:?}: {}", out(outcome, i64::to_string))
         }
-        What::Pause { paused, outcome } => {
+        What::Pause { group, paused, outcome } => {
             let verb = if *paused { "pause" } else { "resume" };
-            format!("{verb} of the topic: {}", out(outcome, |()| String::new()))
+            let of = group.as_ref().map_or("the topic".into(), |group| format!("group {group}"));
+            format!("{verb} of {of}: {}", out(outcome, |()| String::new()))
         }
         What::Get { outcome, .. } => format!("get: {}", out(outcome, seen)),
     }

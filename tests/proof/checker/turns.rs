@@ -1,5 +1,6 @@
 //! I19: groups of a fair topic take turns. While a group has a ready message and is granted none, each other group of its
-//! partition is granted one message, and at most one more: it may just have been before it in the round.
+//! partition is granted one message, or as many as its weight is of that of the group that waits, and at most one more: it may
+//! just have been before it in the round.
 //!
 //! That a message was ready is certain from its publish or its nack, both answered, to its next grant, or to the end if it
 //! waits there. That its group was granted nothing meanwhile is certain where the attempts of each of its messages follow one
@@ -15,10 +16,7 @@ use super::life::{Life, NEVER};
 use super::run::{AT_THE_END, Run, member};
 use super::windows::Windows;
 use crate::harness::partition_of;
-use crate::proof::history::{Ms, Nacked, Outcome, What};
-
-/// How many messages a group is granted at most while another one waits.
-const MOST: usize = 2;
+use crate::proof::history::{Ms, Nacked, Op, Outcome, What};
 
 /// The partition and the name of a group; the messages without one are a group too.
 type Group<'a> = (u8, Option<&'a str>);
@@ -34,20 +32,22 @@ struct Wait {
 /// What a record tells of turns.
 #[derive(Default)]
 struct Turns<'a> {
-    /// By partition.
-    waits: BTreeMap<u8, Vec<Wait>>,
+    /// By partition, and the weight of the group.
+    waits: BTreeMap<(u8, usize), Vec<Wait>>,
     /// When each group was granted something, at the earliest and at the latest, in order.
     grants: BTreeMap<Group<'a>, Vec<(Ms, Ms)>>,
 }
 
 pub(super) fn check(run: &Run, found: &mut Found) {
     let turns = Turns::read(run);
-    for (partition, waits) in &turns.waits {
+    for ((partition, weight), waits) in &turns.waits {
         let spans = Windows::new(waits.iter().map(|wait| (wait.from, wait.until)).collect());
         for ((_, group), grants) in turns.grants.iter().filter(|((of, _), _)| of == partition) {
+            let own = group.map_or(1, |group| run.group_rules(group).weight);
+            let most = own.div_ceil(*weight) + 1;
             let mut reported = Ms::MIN;
-            for some in grants.windows(MOST + 1) {
-                let (from, until) = (some[0].0, some[MOST].1);
+            for some in grants.windows(most + 1) {
+                let (from, until) = (some[0].0, some[most].1);
                 let too_many =
                     from > reported && spans.latest_end(from).is_some_and(|end| end >= until);
                 let within = |wait: &&Wait| wait.from <= from && wait.until >= until;
@@ -57,7 +57,7 @@ pub(super) fn check(run: &Run, found: &mut Found) {
                     grants.iter().filter(|it| it.0 >= wait.from && it.1 <= wait.until).count();
                 let (id, since) = (run.lives[wait.life].id, wait.from);
                 let what = format!(
-                    "{id} was ready from {since} on, and while its group was granted nothing {group:?} was granted {count} messages, at most {MOST} may be"
+                    "{id} was ready from {since} on, and while its group was granted nothing {group:?} was granted {count} messages, at most {most} may be"
                 );
                 found.say(Some(wait.life), format!("I19 fairness: {what}"));
             }
@@ -68,7 +68,7 @@ pub(super) fn check(run: &Run, found: &mut Found) {
 /// In how many waits of groups another one was granted something: where there are none, nothing was shown.
 pub(super) fn compared(run: &Run) -> usize {
     let turns = Turns::read(run);
-    let count = |(partition, waits): (&u8, &Vec<Wait>)| {
+    let count = |((partition, _), waits): (&(u8, usize), &Vec<Wait>)| {
         let all = turns
             .grants
             .iter()
@@ -89,7 +89,7 @@ impl<'a> Turns<'a> {
     /// Nothing where a record cannot tell, or messages wait for more than their turns.
     fn read(run: &Run<'a>) -> Turns<'a> {
         let mut turns = Turns::default();
-        if !run.rules.groups.is_free() || run.clock.stepped() || !run.faults.losses.is_empty() {
+        if !run.rules.groups.fair || run.clock.stepped() || !run.faults.losses.is_empty() {
             return turns;
         }
         for life in &run.lives {
@@ -101,7 +101,12 @@ impl<'a> Turns<'a> {
         turns.grants.values_mut().for_each(|grants| grants.sort_unstable());
         let mut unseen = unknown_publishes(run);
         for (group, lives) in groups(run) {
+            let rules = run.group_rules(group);
+            if !rules.is_free() {
+                continue;
+            }
             let mut spans = unseen.remove(group).unwrap_or_default();
+            spans.extend(pauses(run, group));
             let mut ready: Vec<Wait> = Vec::new();
             for life in lives.iter().copied() {
                 granted_unseen(run, &run.lives[life], &mut spans);
@@ -112,6 +117,7 @@ impl<'a> Turns<'a> {
             if let Some(first) = lives.first() {
                 turns.wait(
                     (partition_of(run.lives[*first].id), Some(group)),
+                    rules.weight,
                     ready,
                     &Windows::new(spans),
                 );
@@ -121,7 +127,7 @@ impl<'a> Turns<'a> {
     }
 
     /// Notes the waits of a group between its grants. `ready` has the latest first.
-    fn wait(&mut self, group: Group<'a>, mut ready: Vec<Wait>, unseen: &Windows) {
+    fn wait(&mut self, group: Group<'a>, weight: usize, mut ready: Vec<Wait>, unseen: &Windows) {
         let grants = self.grants.get(&group).map_or(&[][..], Vec::as_slice);
         let ends = grants.iter().map(|grant| grant.0).chain([AT_THE_END.sent]);
         let begins = [Ms::MIN].into_iter().chain(grants.iter().map(|grant| grant.1));
@@ -137,10 +143,16 @@ impl<'a> Turns<'a> {
             let Some(Reverse((from, _, life))) = there.peek().copied() else { continue };
             let wait = Wait { from: from.max(begin), until: end, life };
             if wait.from < end && !unseen.touch(wait.from, end) {
-                self.waits.entry(group.0).or_default().push(wait);
+                self.waits.entry((group.0, weight)).or_default().push(wait);
             }
         }
     }
+}
+
+/// When this group may have been paused: from the sending of the first pause on.
+fn pauses(run: &Run, group: &str) -> Option<(Ms, Ms)> {
+    let pause = |op: &&Op| matches!(&op.what, What::Pause { group: Some(of), .. } if of == group);
+    run.ops.iter().filter(pause).map(|op| (op.sent, NEVER)).min()
 }
 
 /// From when on a message of each group may be there of whose publish nothing is known.

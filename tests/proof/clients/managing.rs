@@ -4,6 +4,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::wire::{Purged, Redriven, SeenWire};
+use crate::harness::encoded;
 use crate::proof::actor::{Actor, read};
 use crate::proof::history::{Ms, Outcome, Seen, What, now};
 
@@ -70,7 +71,18 @@ impl Actor {
         let sent = now();
         let verb = if paused { "pause" } else { "resume" };
         let outcome = self.on_topic::<Value>(verb, json!({})).await.bare();
-        self.note(sent, What::Pause { paused, outcome: outcome.clone() }).await;
+        self.note(sent, What::Pause { group: None, paused, outcome: outcome.clone() }).await;
+        outcome
+    }
+
+    /// pauseGroup, or resumeGroup.
+    pub async fn pause_group(&mut self, group: &str, paused: bool) -> Outcome<()> {
+        let sent = now();
+        let verb = if paused { "pause" } else { "resume" };
+        let verb = format!("groups/{}/{verb}", encoded(group));
+        let outcome = self.on_topic::<Value>(&verb, json!({})).await.bare();
+        let group = Some(group.to_owned());
+        self.note(sent, What::Pause { group, paused, outcome: outcome.clone() }).await;
         outcome
     }
 

@@ -97,3 +97,46 @@ pub async fn a_slow_tenant(scene: &mut Scene) {
         hand.work(10, 600).await;
     }
 }
+
+/// One with limits of its own.
+pub async fn a_tenant_with_limits(scene: &mut Scene) {
+    let mut hand = fair(scene, json!({})).await;
+    scene.put_group("a", json!({"concurrency": 2})).await;
+    scene.put_group("b", json!({"rate_per_s": 1})).await;
+    hand.publish_batch(vec![Options::group("a"); 6]).await;
+    hand.publish_batch(vec![Options::group("b"); 20]).await;
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        held.extend(hand.leased(10, 30_000, 300).await);
+    }
+    hand.ack_all(&held).await;
+}
+
+/// One that is paused, and goes on.
+pub async fn a_paused_tenant(scene: &mut Scene) {
+    let [mut hand, mut other] = [fair(scene, json!({})).await, scene.hand(0)];
+    hand.pause_group("a", true).await;
+    hand.publish_each(2, Options::group("a")).await;
+    hand.publish_ok(Options::group("b")).await;
+    hand.leased(5, 30_000, 100).await;
+    let (resumed, waited) = futures_util::join!(
+        async {
+            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+            hand.pause_group("a", false).await;
+        },
+        other.leased(2, 30_000, 3_000)
+    );
+    let () = resumed;
+    scene.demand(!waited.is_empty(), "I12 liveness", || "a resume told nobody who waits".into());
+}
+
+/// One of three times the weight of the other.
+pub async fn a_heavy_tenant(scene: &mut Scene) {
+    let mut hand = fair(scene, json!({})).await;
+    scene.put_group("a", json!({"weight": 3})).await;
+    hand.publish_batch(vec![Options::group("a"); 12]).await;
+    hand.publish_batch(vec![Options::group("b"); 12]).await;
+    let held = hand.leased(8, 30_000, 0).await;
+    let its = held.iter().filter(|grant| grant.group.as_deref() == Some("a")).count();
+    scene.demand(its == 6, "I19 fairness", || format!("{its} of 8 messages are of weight 3"));
+}

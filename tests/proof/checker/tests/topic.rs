@@ -3,7 +3,7 @@
 use super::*;
 
 fn pause(sent: Ms, paused: bool, outcome: Outcome<()>) -> Op {
-    op(sent, What::Pause { paused, outcome })
+    op(sent, What::Pause { group: None, paused, outcome })
 }
 
 #[test]

@@ -173,3 +173,40 @@ fn a_group_at_which_no_lease_looks_is_named() {
     assert!(run("0,,1", false) && run("0,,1", true) && run("1,,1", false));
     assert!(!run("1,,1", true), "what ends a lease has leases look at it");
 }
+
+#[test]
+fn a_group_with_settings_of_its_own_is_held_against_them() {
+    let order = [H[0], H[1], H[2], H[3], G];
+    let run = |line: &str, order: &[&'static str]| {
+        let mut small = round(order);
+        small.audit.meta.insert("group:0123456789abcdef".into(), line.into());
+        small.found()
+    };
+    let has = |found: &[String], name: &str| found.iter().any(|what| what.starts_with(name));
+    // Four are a share of three and one.
+    assert!(has(&run("0,,,,2,,h", &order), "I19") && !has(&run("0,,,,3,,h", &order), "I19"));
+    assert!(
+        !has(&run("0,5,,,,,g", &order), "I19") && !has(&run("0,,1000000,,,1,g", &order), "I19")
+    );
+    let held = |line: &str| {
+        let mut small = round(&order);
+        small.ops.retain(|op| !matches!(op.what, What::Ack { .. }));
+        small.audit.meta.insert("group:0123456789abcdef".into(), line.into());
+        has(&small.found(), "I17")
+    };
+    assert!(held("0,3,,,,,h") && !held("0,4,,,,,h") && !held("0,3,,,,,g"));
+}
+
+#[test]
+fn a_grant_of_a_paused_group_is_named() {
+    let run = |group: &str, until: Ms| {
+        let pause = |sent, paused| {
+            let group = Some(group.to_owned());
+            op(sent, What::Pause { group, paused, outcome: Outcome::Ok(()) })
+        };
+        let mut small = round(&[G]);
+        small.ops.extend([pause(1_050, true), pause(until, false)]);
+        small.found().iter().any(|what| what.starts_with("the contract"))
+    };
+    assert!(run("g", 1_200) && !run("g", 1_090) && !run("h", 1_200));
+}

@@ -33,7 +33,8 @@ fn another_waiter_that_got_nothing_tells_too() {
 
 #[test]
 fn a_pause_and_a_fault_excuse() {
-    let paused = |sent, paused| op(sent, What::Pause { paused, outcome: Outcome::Ok(()) });
+    let paused =
+        |sent, paused| op(sent, What::Pause { group: None, paused, outcome: Outcome::Ok(()) });
     let mut run = waited(2_200);
     run.ops.extend([paused(1_050, true), paused(2_190, false)]);
     assert_eq!(late(&run.history()).count, 0);
@@ -84,7 +85,8 @@ fn a_fault_excuses_what_it_meets_and_not_what_comes_after_it() {
 fn a_machine_that_answers_nobody_in_time_excuses_while_it_does() {
     for (sent, is_excused) in [(1_200, true), (3_500, false)] {
         let mut run = untold(3_200);
-        let mut late = op(sent, What::Pause { paused: false, outcome: Outcome::Ok(()) });
+        let mut late =
+            op(sent, What::Pause { group: None, paused: false, outcome: Outcome::Ok(()) });
         late.answered = sent + 1_500;
         run.ops.push(late);
         let is_deaf = run.found().iter().any(|what| what.starts_with("I12"));
@@ -99,8 +101,8 @@ fn what_may_have_been_taken_was_not_kept_from_anybody() {
         run.ops.push(op);
         run.found().iter().any(|what| what.starts_with("I12"))
     };
-    assert!(deaf(op(900, What::Pause { paused: false, outcome: Outcome::Ok(()) })));
-    assert!(!deaf(op(1_200, What::Pause { paused: true, outcome: Outcome::Ok(()) })));
+    assert!(deaf(op(900, What::Pause { group: None, paused: false, outcome: Outcome::Ok(()) })));
+    assert!(!deaf(op(1_200, What::Pause { group: None, paused: true, outcome: Outcome::Ok(()) })));
     assert!(!deaf(delete(1_200, A, false, Outcome::Unknown)));
     assert!(!deaf(empty_lease(1_200, 100, Outcome::Unknown)));
 }
