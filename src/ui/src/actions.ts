@@ -6,7 +6,7 @@ import { count, many, parseDuration } from "./format";
 import { say } from "./parts";
 import { refresh } from "./poll";
 import type { Operation } from "./operations";
-import type { Bulk, State } from "./types";
+import type { Bulk, Group, State } from "./types";
 
 /** How many messages a request of a bulk action takes on. */
 const PORTION = 1000;
@@ -30,9 +30,11 @@ export function setPaused(topic: string, pause: boolean): void {
   );
 }
 
-export function setGroupPaused(topic: string, group: string, pause: boolean): void {
+/** `published_by`: the API key whose group it is, in `_callbacks`. */
+export function setGroupPaused(topic: string, { group, published_by }: Group, pause: boolean): void {
+  const query = topic === "_callbacks" ? { published_by: published_by ?? "" } : {};
   void attempt(pause ? `${group} is paused` : `${group} goes on`, () =>
-    call(pause ? "pauseGroup" : "resumeGroup", { path: { topic, group } }),
+    call(pause ? "pauseGroup" : "resumeGroup", { path: { topic, group }, query }),
   );
 }
 

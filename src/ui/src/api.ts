@@ -59,7 +59,8 @@ export function urlOf(operation: Operation, { path = {}, query = {} }: Ask = {})
   const filled = template.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(path[name] ?? ""));
   const search = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {
-    if (value !== undefined && value !== "") search.set(name, String(value));
+    // Keys without a name have the empty one.
+    if (value !== undefined && (value !== "" || name === "published_by")) search.set(name, String(value));
   }
   const text = search.toString();
   return `${base}${filled}${text && `?${text}`}`;

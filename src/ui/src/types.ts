@@ -136,6 +136,7 @@ export interface Preview {
 
 export interface Group {
   group: string;
+  published_by?: string;
   leased: number;
   waiting: number;
   blocked: number;

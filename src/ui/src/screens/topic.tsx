@@ -168,9 +168,10 @@ function Groups({ topic }: { topic: Topic }) {
         head={["Group", ["Leased", "num"], ["Waiting", "num"], ["Blocked", "num"], ["Oldest wait", "num"], "Limits", ""]}
       >
         {data.items.map((item) => (
-          <tr key={item.group}>
+          <tr key={`${item.published_by ?? ""}/${item.group}`}>
             <th scope="row" class="mono">
               <Text>{item.group}</Text>
+              {item.published_by && <span class="nil"> of {item.published_by}</span>}
               {item.paused && <span class="badge warn">paused</span>}
             </th>
             <td class="num"><Num value={item.leased} /></td>
@@ -184,7 +185,7 @@ function Groups({ topic }: { topic: Topic }) {
                 icon={item.paused ? "play" : "pause"}
                 label={`${item.paused ? "Resume" : "Pause"} ${item.group}`}
                 needs={["operate", name]}
-                onClick={() => setGroupPaused(name, item.group, !item.paused)}
+                onClick={() => setGroupPaused(name, item, !item.paused)}
               />
             </td>
           </tr>
