@@ -124,7 +124,7 @@ end
 
 -- Gives up to 64 entries of a group the order of a fair topic, which have that of publishing, since the topic was strict or they
 -- were loaded; or the other way round (not `fair`). Returns whether more are left.
-local function order_line(k, id, fair)
+local function order_line(k, id, fair, now)
   local from, upto = bounds_of(id .. 'f')
   if fair then from, upto = '[' .. id, '(' .. id .. 'f' end
   local entries, members, ordered = redis.call('ZRANGEBYLEX', k.queued, from, upto, 'LIMIT', 0, 64), {}, {}
@@ -135,6 +135,11 @@ local function order_line(k, id, fair)
     local _, _, _, priority, rest = parse_extra(extras[i])
     local _, entry = entry_of(members[i], rest)
     if fair then entry = dues[i] and fair_entry(id, priority, tonumber(dues[i]), members[i]) end
+    local _, ttl = parse_rest(rest)
+    -- Blocked at a rate, it had all of its TTL to come.
+    if fair and entry and ttl ~= '' and tonumber(redis.call('ZSCORE', k.expires, members[i]) or 0) == NEVER then
+      redis.call('ZADD', k.expires, string.format('%d', math.max(tonumber(dues[i]), now) + tonumber(ttl)), members[i])
+    end
     if entry then ordered[#ordered + 1], ordered[#ordered + 2] = '0', entry end
   end
   spend(k, 5 * #members)
@@ -169,7 +174,7 @@ local function next_in_line(k, group, now, step)
       if not entry then return false end
     end
     if string.byte(entry, 17) ~= 102 then
-      order_line(k, id, true)
+      order_line(k, id, true, now)
       group.from, group.list = '[' .. id .. 'f', false
     else
       local due = tonumber(string.sub(entry, 20, 31), 16)

@@ -240,6 +240,24 @@ async fn a_rate_holds_for_each_group_and_not_for_retries() {
 }
 
 #[tokio::test]
+async fn what_was_blocked_at_a_rate_lives_as_long_as_it_says_once_the_order_is_fair() {
+    let client = client().await;
+    let topic = topic("fair");
+    client.configure(&topic, json!({"group_rate_per_s": 0.01})).await;
+    line(&client, &topic, "a", 0..1).await;
+    let last = json!({"payload": 1, "group": "a", "ttl_ms": 500});
+    let id = client.published(&topic, last).await;
+    assert_eq!(client.get(&id).await.json()["state"], "blocked");
+    client.reconfigure(&topic, json!({"group_order": "fair"})).await;
+    // The lease that looks at its group grants the other one.
+    assert_eq!(payloads(&client, &topic).await.0, [0]);
+    eventually("the end of its TTL", || async {
+        (client.get(&id).await.status == 404).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn the_order_changes_over_a_backlog() {
     let client = client().await;
     for partitions in [1, 2] {

@@ -106,6 +106,15 @@ async fn visit_limits(one: &Client) {
     one.extend_leased(&held, 60_000).await.expect(200);
     one.get_path(&format!("/topics/{here}/groups")).await.expect(200);
     one.get_path(&format!("/topics/{here}/groups/customer-7")).await.expect(200);
+    // Settings of its own, in force for what waits, in both orders.
+    for order in ["strict", "fair"] {
+        one.reconfigure(here, json!({"group_order": order})).await;
+        for settings in [json!({"paused": true}), json!({"paused": false, "rate_per_s": 1000})] {
+            one.put_group(here, "customer-7", settings).await.expect(200);
+        }
+    }
+    one.reconfigure(here, json!({"group_order": "strict"})).await;
+    one.delete_group(here, "customer-7").await.expect(204);
     one.ack_leased(&held).await.expect(204);
     let held = one.lease_one_with(here, json!({"wait_ms": 5_000})).await;
     one.nack_leased(&held, json!({"dead": true})).await.expect(200);
