@@ -110,10 +110,9 @@ end
 -- Adds a message that is not leased any more to where it waits. `group` and `order` are '' for one that is in no group. Returns
 -- whether it is blocked there.
 local function wait_again(k, member, priority, due, now, group, order)
-  local fair, own
-  if group ~= '' then fair, own = select(4, group_rules(k)) end
+  local fair = group ~= '' and select(4, group_rules(k))
   if fair ~= '1' then
-    if own and step_back(k, member, due, group_id(group), order) then return true end
+    if group ~= '' and step_back(k, member, due, group_id(group), order) then return true end
     place(member, priority, due, now, k.delayed, k.delayed_prio, k.ready)
     return
   end
@@ -374,16 +373,23 @@ local function free_groups(k, from, now)
       spend(k, 40)
     else
       local last, dues, count = string.sub(from, 2), {}, 0
+      from = false
       for _ = 1, 64 do
         local after = last == '' and '-' or table.concat({ '(', last, 'g' })
         local entry = redis.call('ZRANGEBYLEX', k.queued, after, '+', 'LIMIT', 0, 1)[1]
         if not entry then break end
-        last, count = string.sub(entry, 1, 16), count + 1
-        dues[last] = now
+        local id = string.sub(entry, 1, 16)
+        dues[id], count = now, count + 1
+        spend(k, 14)
+        -- TTLs that the rate of a strict topic held back begin, whether a lease looks at the group or not.
+        local more = order_line(k, id, true, now)
+        if not more then last = id end
+        if more or count == 64 or not has_room(k) then
+          from = table.concat({ 'q', last })
+          break
+        end
       end
       offer(k, dues, now)
-      spend(k, 10 * count)
-      from = count == 64 and table.concat({ 'q', last })
     end
   end
   wake(k.meta, redis.call('HGET', k.meta, 'sleep'), now)

@@ -176,9 +176,10 @@ local function reschedule(k, member, state, priority, due, began, ttl, group, or
   else
     place(member, priority, due, now, k.delayed, k.delayed_prio, k.ready)
   end
-  if group == '' or fair == '1' or not (interval or own_rates) then return due end
+  if group == '' or fair == '1' then return due end
   -- One that was granted before waits for no turn.
   if moved and redis.call('ZSCORE', k.turns, member) then redis.call('ZADD', k.turns, due, member) end
+  if not (interval or own_rates) then return due end
   return plan(k, group_id(group), now, member) or due
 end
 
@@ -290,9 +291,9 @@ local function join_group(k, member, group, due)
   return order, false, rated
 end
 
--- Puts heads of a group that wait back behind the others: as many as it has too many, the last ones first, and if its rate is
+-- Puts heads of a group that wait back behind the others: as many as it has too many, the last ones first, and if its rate may be
 -- another than before (`planned`), all that were planned at that. Returns whether more are left.
-local function put_back(k, id, planned)
+local function put_back(k, id, planned, now)
   local from, upto = bounds_of(id)
   local heads, members = redis.call('ZRANGEBYLEX', k.heads, from, upto, 'LIMIT', 0, 1000), {}
   local surplus = #heads - rules_of(k, id)
@@ -300,7 +301,7 @@ local function put_back(k, id, planned)
   for i = 1, #heads do members[i] = entry_member(heads[i]) end
   local delayed, prio = redis.call('ZMSCORE', k.delayed, unpack(members)), redis.call('ZMSCORE', k.delayed_prio, unpack(members))
   local ready, own = redis.call('ZMSCORE', k.ready, unpack(members)), redis.call('ZMSCORE', k.turns, unpack(members))
-  local gone, entries, queued, blocked = {}, {}, {}, {}
+  local gone, entries, queued, blocked, unbegun = {}, {}, {}, {}, {}
   for i = #heads, 1, -1 do
     local due = delayed[i] or prio[i] or (ready[i] and rank_due(ready[i]))
     if due and (surplus > 0 or (planned and own[i])) then
@@ -308,14 +309,40 @@ local function put_back(k, id, planned)
       local n = #gone + 1
       surplus, gone[n], entries[n] = surplus - 1, members[i], heads[i]
       queued[2 * n - 1], queued[2 * n], blocked[2 * n - 1], blocked[2 * n] = 0, heads[i], own[i] or due, members[i]
+      if own[i] and tonumber(due) > now then unbegun[#unbegun + 1] = members[i] end
     end
   end
+  spend(k, 20 + 2 * #heads + 6 * #gone)
   if #gone == 0 then return false end
+  -- The TTLs of those whose turn has not come begin with another one.
+  if #unbegun > 0 then
+    redis.call('ZREM', k.first_due, unpack(unbegun))
+    for _, member in ipairs(unbegun) do redis.call('ZADD', k.expires, 'XX', string.format('%d', NEVER), member) end
+  end
   for _, zset in ipairs({ k.delayed, k.delayed_prio, k.ready, k.turns }) do redis.call('ZREM', zset, unpack(gone)) end
   redis.call('ZREM', k.heads, unpack(entries))
   redis.call('ZADD', k.queued, unpack(queued))
   redis.call('ZADD', k.blocked, unpack(blocked))
   return #gone == 256
+end
+
+-- After the limits of all groups were changed, puts back heads that wait, group by group, and plans others. `from`: an 'h', and after
+-- which group to continue. Returns that, or '' once all groups are done.
+local function plan_anew(k, from, now)
+  while has_room(k) do
+    local id = string.sub(from, 2)
+    local entry = redis.call('ZRANGEBYLEX', k.heads, id == '' and '-' or table.concat({ '(', id, 'g' }), '+', 'LIMIT', 0, 1)[1]
+    if not entry then return '' end
+    id = string.sub(entry, 1, 16)
+    spend(k, 10)
+    if not put_back(k, id, true, now) then
+      -- What was planned counts no more, as what was granted does.
+      redis.call('ZREM', k.rates, id, id .. 'p')
+      spend(k, 30 * let_go(k, { [id] = 16 }))
+      from = 'h' .. id
+    end
+  end
+  return from
 end
 
 -- After group_concurrency was raised, lets more messages go, eight groups at a time: of some 192 groups, or as many messages.
@@ -326,7 +353,8 @@ local function raise_groups(k, now)
   if not from then return false end
   local _, _, _, fair = group_rules(k)
   if fair == '1' then return free_groups(k, from, now) end
-  local left = 192
+  if string.byte(from) == 104 then from = plan_anew(k, from, now) end
+  local left = string.byte(from) == 104 and 0 or 192
   while left > 0 and (not fair or has_room(k)) do
     local ids, last, unordered = {}, from, false
     for _ = 1, 8 do

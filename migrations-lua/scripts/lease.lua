@@ -82,7 +82,8 @@ local most, capped = asked, unpromoted
 local rated, fair
 if special and KEYS[16] then
   local _, interval, _, order, _, own_rates = lib.group_rules(k)
-  rated, fair = interval or own_rates, order == '1'
+  -- Also after the rate was taken away, as long as heads have turns of it.
+  rated, fair = interval or own_rates or redis.call('EXISTS', k.turns) == 1, order == '1'
   if fair then
     rated, k.front, k.unpromoted = false, lib.fair_front, unpromoted
     capped = lib.wake_groups(k, now) or capped
@@ -99,7 +100,7 @@ if special and most > 0 and (ttl or meta[5] or redis.call('EXISTS', k.expires) =
   most = clear and most or 0
 end
 -- What has come to the front instead.
-if rated and most > 0 and expired + died > before then most = lib.hold_early(k, now, most, 1) end
+if rated and most > 0 and expired + died > before then most = lib.hold_early(k, now, most, 3) end
 if special then most = math.min(most, lib.room_for(k, fair and 32 or (meta[3] and 20 or 8))) end
 capped = capped or most < asked
 local ranked, due, line, line_dues = 0, 0, nil, nil

@@ -301,7 +301,7 @@ for i = 1, n do
     elseif due < now and rules.ttl and not (waits and interval) then
       add_to(lists, k.first_due, int(now), member)
     end
-    if code == 2 and group ~= '' and not (waits or fair) and select(2, rules_of(k, group_id(group))) then
+    if code == 2 and group ~= '' and not (waits or fair) then
       flush()
       if redis.call('ZSCORE', k.turns, member) then redis.call('ZADD', k.turns, due, member) end
       due = plan(k, group_id(group), now, member) or due

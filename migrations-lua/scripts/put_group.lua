@@ -52,7 +52,7 @@ if is_fair(k) then
   wake(k.meta, redis.call('HGET', k.meta, 'sleep'), now)
   return 0
 end
-local more = put_back(k, id, planned) and (planned and 2 or 1) or let_go(k, { [id] = 64 }) == 64 and 1
+local more = put_back(k, id, planned, now) and (planned and 2 or 1) or let_go(k, { [id] = 64 }) == 64 and 1
 -- A sweep does the rest if no other call does.
-if more then redis.call('HSET', k.meta, 'raised', '') end
+if more and string.byte(redis.call('HGET', k.meta, 'raised') or '') ~= 104 then redis.call('HSET', k.meta, 'raised', '') end
 return more or 0

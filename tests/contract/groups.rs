@@ -2,6 +2,8 @@
 //! as `blocked`.
 
 use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+use tokio::time::sleep;
 
 use crate::facts::{counted, topic_in_balance};
 use crate::harness::*;
@@ -25,6 +27,17 @@ pub async fn payloads(client: &Client, topic: &str) -> (Vec<i64>, Vec<Value>) {
 
 async fn group(client: &Client, topic: &str, name: &str) -> Value {
     client.get_path(&format!("/topics/{topic}/groups/{name}")).await.expect(200).json()
+}
+
+/// A long poll for a message of this topic, which has been asked by the time that this ends.
+pub async fn poll(client: &Client, topic: &str) -> tokio::task::JoinHandle<(Vec<Value>, Duration)> {
+    let (client, topic, begun) = (client.clone(), topic.to_owned(), Instant::now());
+    let poll = tokio::spawn(async move {
+        let got = client.leased(&topic, json!({"wait_ms": 20_000})).await;
+        (got, begun.elapsed())
+    });
+    sleep(Duration::from_millis(200)).await;
+    poll
 }
 
 #[tokio::test]
@@ -233,6 +246,65 @@ async fn a_rate_spreads_the_due_times_of_a_group() {
     assert!((99_000..=101_000).contains(&(due(1) - due(0))), "{delayed:?}");
     let seen = group(&client, &topic, "a").await;
     assert_eq!(instant_ms(text(&seen, "next_at")), due(0));
+}
+
+#[tokio::test]
+async fn lower_limits_hold_for_what_waits_and_for_what_comes_back() {
+    let (client, topic) = (client().await, topic("groups"));
+    client.configure(&topic, json!({"group_concurrency": 4})).await;
+    line(&client, &topic, "a", 0..6).await;
+    let held = client.leased(&topic, json!({"max_messages": 2})).await;
+    counted(&client, &topic, &[("counts", "ready", 2), ("counts", "blocked", 2)]).await;
+    client.reconfigure(&topic, json!({"group_concurrency": 1})).await;
+    counted(&client, &topic, &[("counts", "ready", 0), ("counts", "blocked", 4)]).await;
+    // Two are leased, so the one that comes back first waits behind the other one.
+    let back = client.nack_leased(&held[1], json!({"delay_ms": 0})).await.expect(200).json();
+    assert_eq!(back["state"], "blocked", "{back}");
+    let back = client.nack_leased(&held[0], json!({"delay_ms": 0})).await.expect(200).json();
+    assert_eq!(back["state"], "ready", "{back}");
+    for wanted in 0..6 {
+        let (found, held) = payloads(&client, &topic).await;
+        assert_eq!(found, [wanted]);
+        client.ack_leased(&held[0]).await.expect(204);
+    }
+}
+
+#[tokio::test]
+async fn another_rate_holds_at_once_for_what_waits() {
+    let client = client().await;
+    for limits in
+        [json!({"group_rate_per_s": null}), json!({"group_rate_per_s": 1000, "group_burst": 3})]
+    {
+        let topic = topic("groups");
+        client.configure(&topic, json!({"group_concurrency": 3, "group_rate_per_s": 0.01})).await;
+        line(&client, &topic, "a", 0..5).await;
+        let (found, held) = payloads(&client, &topic).await;
+        assert_eq!(found, [0]);
+        counted(&client, &topic, &[("counts", "delayed", 2), ("counts", "blocked", 2)]).await;
+        // One that waits has heard of no message for 99 s.
+        let waits = poll(&client, &topic).await;
+        client.reconfigure(&topic, limits).await;
+        let (first, took) = waits.await.unwrap();
+        assert_eq!(first[0]["payload"], 1);
+        assert!(took < Duration::from_secs(10), "{took:?}");
+        assert_eq!(payloads(&client, &topic).await.0, [2]);
+        client.ack_leased(&held[0]).await.expect(204);
+        assert_eq!(payloads(&client, &topic).await.0, [3]);
+    }
+    // A lower one, too: the second has to wait for 100 s now. Its own due time is back once there is no rate.
+    let topic = topic("groups");
+    let quick = json!({"group_concurrency": 2, "group_rate_per_s": 1});
+    client.configure(&topic, quick).await;
+    line(&client, &topic, "a", 0..3).await;
+    let (_, held) = payloads(&client, &topic).await;
+    client.reconfigure(&topic, json!({"group_rate_per_s": 0.01})).await;
+    client.ack_leased(&held[0]).await.expect(204);
+    assert_eq!(payloads(&client, &topic).await.0, [1], "a new rate begins anew");
+    let later = client.listed(&topic, "state=delayed").await;
+    let due = instant_ms(text(&later[0], "due_at"));
+    assert!(due > instant_ms(text(&later[0], "published_at")) + 90_000, "{later:?}");
+    client.reconfigure(&topic, json!({"group_order": "fair", "group_rate_per_s": null})).await;
+    assert_eq!(payloads(&client, &topic).await.0, [2]);
 }
 
 #[tokio::test]

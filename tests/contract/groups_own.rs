@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 use crate::facts::{counted, topic_in_balance, unprocessable};
-use crate::groups::{line, payloads};
+use crate::groups::{line, payloads, poll};
 use crate::harness::*;
 
 const ORDERS: [&str; 2] = ["strict", "fair"];
@@ -28,17 +28,6 @@ async fn ack_all(client: &Client, messages: &[Value]) {
 /// How many of these messages are of the group.
 fn count(messages: &[Value], group: &str) -> usize {
     messages.iter().filter(|message| message["group"] == group).count()
-}
-
-/// A long poll for a message of this topic, which has been asked by the time that this ends.
-async fn poll(client: &Client, topic: &str) -> tokio::task::JoinHandle<(Vec<Value>, Duration)> {
-    let (client, topic, begun) = (client.clone(), topic.to_owned(), Instant::now());
-    let poll = tokio::spawn(async move {
-        let got = client.leased(&topic, json!({"wait_ms": 20_000})).await;
-        (got, begun.elapsed())
-    });
-    sleep(Duration::from_millis(200)).await;
-    poll
 }
 
 /// Whether a message came long before a poll would have ended.

@@ -98,8 +98,9 @@ impl Store {
             {
                 continue;
             }
-            let rules =
-                |it: &TopicSettings| (it.group_order, it.group_concurrency, it.group_rate_per_s);
+            let rules = |it: &TopicSettings| {
+                (it.group_order, it.group_concurrency, it.group_rate_per_s, it.group_burst)
+            };
             let raised = before.is_some_and(|it| it.grouped && rules(it) != rules(&settings));
             if let Some(created) =
                 self.registry.put(name, (maker, None), &settings, worked_from).await?

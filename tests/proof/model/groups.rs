@@ -76,9 +76,55 @@ impl World {
         let m = &mut self.messages[n];
         if m.blocked {
             m.unbegun = rated;
-        } else if rated {
+        } else {
             m.turn = m.turn.map(|own| if moved { due } else { own });
             self.plan(topic, &group);
+        }
+    }
+
+    /// A message whose lease has ended goes back behind those that its strict group may have by now. Returns whether it does.
+    pub fn step_back(&mut self, n: usize) -> bool {
+        let m = &self.messages[n];
+        let (topic, Some(group)) = (m.topic, m.group.as_deref()) else { return false };
+        let Some(config) = self.topics[topic].as_ref().map(|topic| &topic.config) else {
+            return false;
+        };
+        let front = |(_, m): &(usize, &Message)| {
+            m.lives() && !m.blocked && m.group.as_deref() == Some(group)
+        };
+        let back = !config.fair && self.of(topic).filter(front).count() > config.most_of_group();
+        self.messages[n].blocked = back;
+        back
+    }
+
+    /// Other limits hold for the groups of a strict topic: what waits for a turn at the front goes back, and so do the last ones
+    /// where a group has more than it may.
+    pub fn put_back(&mut self, topic: usize) {
+        let most = self.topics[topic].as_ref().map_or(1, |topic| topic.config.most_of_group());
+        self.rates.retain(|(of, _), _| *of != topic);
+        let mut fronts: BTreeMap<String, Vec<(u64, usize)>> = BTreeMap::new();
+        for (n, m) in self.of(topic).filter(|(_, m)| m.lives() && !m.blocked) {
+            let Some(group) = m.group.clone() else { continue };
+            fronts.entry(group).or_default().push((m.order, n));
+        }
+        for mut front in fronts.into_values() {
+            front.sort_unstable();
+            let mut surplus = front.len().saturating_sub(most);
+            for (_, n) in front.into_iter().rev() {
+                let (now, m) = (self.now, &mut self.messages[n]);
+                let Place::Waiting { due } = m.place else { continue };
+                if surplus == 0 && m.turn.is_none() {
+                    continue;
+                }
+                surplus = surplus.saturating_sub(1);
+                m.blocked = true;
+                if let Some(turn) = m.turn.take() {
+                    m.place = Place::Waiting { due: turn };
+                    if due > now {
+                        (m.began, m.unbegun) = (None, m.ttl.is_some());
+                    }
+                }
+            }
         }
     }
 
@@ -86,8 +132,9 @@ impl World {
     pub fn take_turn(&mut self, n: usize) {
         let m = &self.messages[n];
         let (topic, Some(group), Some(due)) = (m.topic, m.group.clone(), m.due()) else { return };
-        let Some(rate) = self.group_rate(topic) else { return };
-        if m.turn.is_some() || m.attempts == 0 {
+        if let Some(rate) = self.group_rate(topic)
+            && (m.turn.is_some() || m.attempts == 0)
+        {
             let ahead = self.granted.entry((topic, group)).or_default();
             *ahead = taken(*ahead, self.now, due, rate).unwrap_or(*ahead + rate.0);
         }
@@ -154,9 +201,18 @@ impl World {
 
     /// The order of a topic's groups has changed.
     pub fn reorder(&mut self, topic: usize) {
-        let fair = self.is_fair(topic);
+        let (fair, now) = (self.is_fair(topic), self.now);
         for m in self.messages.iter_mut().filter(|m| m.topic == topic && m.group.is_some()) {
             m.blocked = !fair && m.due().is_some();
+            if fair
+                && m.due().is_some()
+                && let Some(turn) = m.turn.take()
+            {
+                m.place = Place::Waiting { due: turn };
+            }
+            if fair && std::mem::take(&mut m.unbegun) && m.ttl.is_some() {
+                m.began = m.due().map(|due| due.max(now));
+            }
         }
         self.passed.retain(|(of, ..), _| *of != topic);
     }
@@ -248,6 +304,13 @@ impl World {
                 }
                 continue;
             };
+            // One that has failed was at the front before.
+            if m.counted > 0 {
+                if lives && m.ttl.is_none() && due < now {
+                    m.began = m.began.or(Some(now));
+                }
+                continue;
+            }
             let taken = self.granted.get(&key).copied().unwrap_or(0);
             let end = self.rates.entry(key).or_default();
             let ahead = (*end).max(taken);
@@ -255,8 +318,8 @@ impl World {
             let at = planned(ahead, now, due, rate);
             m.place = Place::Waiting { due: at };
             m.turn = Some(due);
-            // Its time to live begins now, or with its turn.
-            if m.ttl.map_or(lives && at < now, |_| unbegun) {
+            // Its time to live begins now, or with its turn, unless it has before.
+            if m.ttl.map_or(lives && at < now && m.began.is_none(), |_| unbegun) {
                 m.began = Some(at.max(now));
             }
         }

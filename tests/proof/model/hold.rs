@@ -223,7 +223,11 @@ impl World {
         }
         let due = answered.unwrap_or(now).clamp(now + least, now + most);
         m.place = Place::Waiting { due };
-        let state = if due > now { "delayed" } else { "ready" };
+        let state = match self.step_back(n) {
+            true => "blocked",
+            false if due > now => "delayed",
+            false => "ready",
+        };
         Ok(Nacked { state, due: Some((now + least, now + most)), attempt })
     }
 

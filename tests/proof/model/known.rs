@@ -47,7 +47,50 @@ pub fn sequences() -> Vec<(&'static str, Vec<Step>)> {
     });
     let mut all = vec![bound, forecast, full];
     all.extend(rates());
+    all.extend(orders());
     all
+}
+
+/// Groups whose order changes.
+fn orders() -> Vec<(&'static str, Vec<Step>)> {
+    let put = |settings| Op::Put(settings, Guard::None);
+    let order =
+        |fair: bool| Op::Patch(Settings { fair: Field::Set(fair), ..Settings::NONE }, Guard::None);
+    let slow = Settings { group_rate: Field::Set((1, 1)), ..Settings::NONE };
+    let no_rate = || Op::Patch(Settings { group_rate: Field::Null, ..Settings::NONE }, Guard::None);
+    let of_group = |ms: i64, ttl: Option<i64>| Publish { group: Some(0), ttl, ..due_in(ms) };
+    let some = |count: usize| Op::PublishBatch(vec![of_group(0, None); count]);
+    let lease = |most: i64| Op::Lease(Want { most, bytes: None, lease_ms: None, acks: Vec::new() });
+    let after = |ms: i64| Op::Advance(Leap::Ms(ms));
+    let held = || Hold { pick: Pick::Leased(0), token: Token::Right };
+    vec![
+        ("what was granted before the order was strict may be a later one", {
+            let first = [order(true), Op::Publish(of_group(3, None)), some(1), lease(2)];
+            steps([Op::Publish(due_in(0))].into_iter().chain(first).chain([order(false)]))
+        }),
+        ("a TTL that a rate held back begins when the order becomes fair", {
+            let short = Op::Publish(of_group(0, Some(2_000)));
+            let then = [after(86_400_000), no_rate(), order(true), after(1_999), after(2)];
+            steps([put(slow.clone()), some(1), short].into_iter().chain(then))
+        }),
+        ("a message that was granted has no turn left of a rate that was taken away", {
+            let release = How { delay: None, kind: 1, reason: false };
+            let ttl = Settings { ttl: Field::Set(9), ..slow };
+            let first = [put(ttl), some(2), after(20), no_rate(), lease(1)];
+            steps(first.into_iter().chain([Op::Nack(held(), release), order(true)]))
+        }),
+        ("what comes back where fewer may be leased goes back into its line", {
+            let most = |most: i64| Settings {
+                group_concurrency: Field::Set(most),
+                group_rate: Field::Absent,
+                ..Settings::NONE
+            };
+            let [first, second] = [3, 1].map(|it| Op::Patch(most(it), Guard::None));
+            let again = How { delay: Some(0), kind: 0, reason: false };
+            let nack = || Op::Nack(held(), again.clone());
+            steps([some(5), first, lease(2), second, nack(), nack(), lease(3), lease(1)])
+        }),
+    ]
 }
 
 /// Groups with a rate of one in 100 s.

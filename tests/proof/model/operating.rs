@@ -233,7 +233,9 @@ impl Walk<'_> {
         same(CONTRACT, "the status", reply.status, if revision.is_none() { 201 } else { 200 })?;
         let topic = self.world.topics[at].get_or_insert_with(Topic::default);
         let reordered = topic.config.fair != config.fair;
-        if reordered || topic.config.group_interval() != config.group_interval() {
+        let other_rate = topic.config.group_rate != config.group_rate;
+        let limited = other_rate || topic.config.most_of_group() != config.most_of_group();
+        if reordered || other_rate {
             self.world.rates.retain(|(topic, _), _| *topic != at);
             self.world.granted.retain(|(topic, _), _| *topic != at);
         }
@@ -250,6 +252,10 @@ impl Walk<'_> {
         }
         if reordered {
             self.world.reorder(at);
+        } else if limited && !self.world.is_fair(at) {
+            // What is over by now does not come to the front again.
+            self.world.settle();
+            self.world.put_back(at);
         }
         self.world.let_more_go(at);
         self.world.settle();

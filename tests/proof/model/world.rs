@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::config::{Backoff, Config};
+use crate::proof::audit::member_of;
 
 /// Where a message is in its life.
 #[derive(Clone, Debug, PartialEq)]
@@ -84,7 +85,8 @@ impl Message {
             return Some(i64::MIN);
         }
         let rated = config.group_interval().is_some();
-        if self.blocked && (if self.ttl.is_some() { self.unbegun } else { rated }) {
+        let unbegun = if self.ttl.is_some() { self.unbegun } else { rated && self.began.is_none() };
+        if self.blocked && unbegun {
             return None;
         }
         Some(self.began.unwrap_or(due) + self.ttl.or(config.ttl)?)
@@ -223,13 +225,18 @@ impl World {
         let now = self.now;
         self.settling = true;
         let configs = [0, 1].map(|at| self.topics[at].as_ref().map(|topic| topic.config.clone()));
-        for n in 0..self.messages.len() {
-            let Some(config) = &configs[self.messages[n].topic] else { continue };
-            if let Place::Leased { deadline, .. } = self.messages[n].place
-                && deadline <= now
+        let mut ended = Vec::new();
+        for (n, m) in self.messages.iter().enumerate() {
+            if let (Place::Leased { deadline, .. }, Some(config)) = (&m.place, &configs[m.topic])
+                && *deadline <= now
             {
-                self.lease_ends(n, config, deadline);
+                ended.push((m.left(config) == 0, *deadline, member_of(&m.id), n));
             }
+        }
+        ended.sort_unstable();
+        for (_, deadline, _, n) in ended {
+            let Some(config) = &configs[self.messages[n].topic] else { continue };
+            self.lease_ends(n, config, deadline);
         }
         let mut over = Vec::new();
         for (n, m) in self.messages.iter_mut().enumerate() {
@@ -273,6 +280,7 @@ impl World {
             self.bury(n, deadline);
         } else {
             m.place = Place::Waiting { due: deadline };
+            self.step_back(n);
         }
     }
 
