@@ -85,3 +85,10 @@ local function take_turn(ahead, now, due, interval, burst)
   ahead = math.max(ahead, math.max(due, now - 50) * 1000)
   return ahead - (burst - 1) * interval <= now * 1000 and ahead + interval
 end
+
+-- A grant that came to nothing takes no turn of its group.
+local function give_turn_back(k, id)
+  local _, interval = rules_of(k, id)
+  local ends = interval and redis.call('ZSCORE', k.rates, granted_turns(id))
+  if ends then redis.call('ZADD', k.rates, string.format('%d', tonumber(ends) - interval), granted_turns(id)) end
+end

@@ -291,20 +291,20 @@ local function join_group(k, member, group, due)
   return order, false, rated
 end
 
--- Puts heads of a group that wait back behind the others: as many as it has too many, the last ones first, and if its rate may be
--- another than before (`planned`), all that were planned at that. Returns whether more are left.
-local function put_back(k, id, planned, now)
+-- After the limits of a group were changed, puts heads that wait back behind the others: those that were planned at a rate, and of
+-- the rest as many as it has too many, the last ones first. Returns whether more are left.
+local function put_back(k, id, now)
   local from, upto = bounds_of(id)
   local heads, members = redis.call('ZRANGEBYLEX', k.heads, from, upto, 'LIMIT', 0, 1000), {}
   local surplus = #heads - rules_of(k, id)
-  if surplus <= 0 and not planned or #heads == 0 then return false end
+  if #heads == 0 then return false end
   for i = 1, #heads do members[i] = entry_member(heads[i]) end
   local delayed, prio = redis.call('ZMSCORE', k.delayed, unpack(members)), redis.call('ZMSCORE', k.delayed_prio, unpack(members))
   local ready, own = redis.call('ZMSCORE', k.ready, unpack(members)), redis.call('ZMSCORE', k.turns, unpack(members))
   local gone, entries, queued, blocked, unbegun = {}, {}, {}, {}, {}
   for i = #heads, 1, -1 do
     local due = delayed[i] or prio[i] or (ready[i] and rank_due(ready[i]))
-    if due and (surplus > 0 or (planned and own[i])) then
+    if due and (surplus > 0 or own[i]) then
       if #gone == 256 then break end
       local n = #gone + 1
       surplus, gone[n], entries[n] = surplus - 1, members[i], heads[i]
@@ -313,6 +313,8 @@ local function put_back(k, id, planned, now)
     end
   end
   spend(k, 20 + 2 * #heads + 6 * #gone)
+  -- What was planned counts no more, as what was granted does.
+  redis.call('ZREM', k.rates, id, id .. 'p')
   if #gone == 0 then return false end
   -- The TTLs of those whose turn has not come begin with another one.
   if #unbegun > 0 then
@@ -335,9 +337,7 @@ local function plan_anew(k, from, now)
     if not entry then return '' end
     id = string.sub(entry, 1, 16)
     spend(k, 10)
-    if not put_back(k, id, true, now) then
-      -- What was planned counts no more, as what was granted does.
-      redis.call('ZREM', k.rates, id, id .. 'p')
+    if not put_back(k, id, now) then
       spend(k, 30 * let_go(k, { [id] = 16 }))
       from = 'h' .. id
     end
@@ -355,7 +355,7 @@ local function raise_groups(k, now)
   if fair == '1' then return free_groups(k, from, now) end
   if string.byte(from) == 104 then from = plan_anew(k, from, now) end
   local left = string.byte(from) == 104 and 0 or 192
-  while left > 0 and (not fair or has_room(k)) do
+  while left > 0 and has_room(k) do
     local ids, last, unordered = {}, from, false
     for _ = 1, 8 do
       local after = last == '' and '-' or table.concat({ '(', last, 'g' })

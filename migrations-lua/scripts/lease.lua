@@ -100,7 +100,7 @@ if special and most > 0 and (ttl or meta[5] or redis.call('EXISTS', k.expires) =
   most = clear and most or 0
 end
 -- What has come to the front instead.
-if rated and most > 0 and expired + died > before then most = lib.hold_early(k, now, most, 3) end
+if rated and most > 0 and expired + died > before then most = lib.hold_early(k, now, most, 2) end
 if special then most = math.min(most, lib.room_for(k, fair and 32 or (meta[3] and 20 or 8))) end
 capped = capped or most < asked
 local ranked, due, line, line_dues = 0, 0, nil, nil

@@ -13,7 +13,7 @@
 -- ARGV[4] a group to show alone, or ''
 -- returns: {now, more 0|1, 1 if there are groups with settings of their own, then for each ID, group, leased, blocked, waiting (neither of
 --   these), when the next of the waiting ones is due (ms; 0: none waits), its own settings or ''} or 'STALE'
--- cost: HGET, TIME, EXISTS; 11 calls a group, and as much more as a group has heads; ends before 512 heads, unless the first
+-- cost: HGET, TIME, EXISTS; 12 calls a group, and as much more as a group has heads; ends before 512 heads, unless the first
 -- group has more; in a fair topic a call for each priority of a group
 local k = partition(KEYS)
 if redis.call('HGET', k.meta, 'topic') ~= ARGV[1] then return 'STALE' end
@@ -27,7 +27,7 @@ for count = 0, limit do
   local from = after == '' and '-' or table.concat({ '(', after, 'g' })
   if alone then from = table.concat({ '[', alone }) end
   local first = redis.call('ZRANGEBYLEX', k.heads, from, '+', 'LIMIT', 0, 1)[1]
-  local queued = fair and redis.call('ZRANGEBYLEX', k.queued, from, '+', 'LIMIT', 0, 1)[1]
+  local queued = redis.call('ZRANGEBYLEX', k.queued, from, '+', 'LIMIT', 0, 1)[1]
   local id = string.sub(first or queued or '', 1, 16)
   -- Hex digits: any locale has them in this order.
   if first and queued and string.sub(queued, 1, 16) < id then id = string.sub(queued, 1, 16) end
@@ -62,6 +62,8 @@ for count = 0, limit do
     waiting, blocked, members[1] = waiting + blocked, 0, members[1] or member
     if due == 0 or earliest < due then due = earliest end
   end
+  -- In a strict topic, one that is paused may have no heads.
+  members[1] = members[1] or entry_member(queued)
   local _, _, _, _, rest = parse_extra(redis.call('HGET', k.extra, members[1]))
   local _, _, _, _, _, group = parse_rest(rest)
   local n = #reply

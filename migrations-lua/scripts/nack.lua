@@ -1,5 +1,6 @@
 -- @include backoff
 -- @include budget
+-- @include entry
 -- @include fair
 -- @include lease
 -- @include message
@@ -91,6 +92,7 @@ for i = 1, n do
         code, due = 4, up
         bury(k, member, rest, up)
       else
+        if kind == 'w' and attempts == 0 and group ~= '' then give_turn_back(k, group_id(group)) end
         code = wait_again(k, member, priority, due, now, group, order) and 7 or (due > now and 0 or 3)
         if due < earliest and code ~= 7 then earliest = due end
       end

@@ -67,11 +67,11 @@ set('group_rules', ARGV[10], '')
 local fair, was_fair = ARGV[11] == '' and meta[9] and 's' or ARGV[11], meta[9] == '1' and '1' or ''
 set('fair', fair, '')
 -- What was taken of another rate counts no more.
-local rate, before = string.match(ARGV[10], ',(%d*,%d*)$') or ',1', string.match(meta[6] or '', ',(%d*,%d*)$') or ',1'
-if rate ~= before or was_fair ~= ARGV[11] then redis.call('UNLINK', KEYS[3]) end
+local interval, before = string.match(ARGV[10], ',(%d*),'), string.match(meta[6] or '', ',(%d*),')
+if (interval or '') ~= (before or '') or was_fair ~= ARGV[11] then redis.call('UNLINK', KEYS[3]) end
 -- More messages of each group may go now, or fewer, or other ones, so a sweep looks for them.
 if meta[1] and (was_fair ~= ARGV[11] or ARGV[10] ~= (meta[6] or '')) then
-  redis.call('HSET', KEYS[1], 'raised', fair == '' and 'h' or '')
+  redis.call('HSET', KEYS[1], 'raised', fair == '1' and '' or 'h')
 end
 -- Messages may have failed more often than is allowed now, so leases check that from now on.
 if tonumber(ARGV[2]) < tonumber(meta[3] or 0) then redis.call('HSET', KEYS[1], 'lowered', '1') end

@@ -20,12 +20,12 @@ local k = partition(KEYS)
 if redis.call('HGET', k.meta, 'topic') ~= ARGV[1] then return 'STALE' end
 -- A first write that removes nothing: a group can be paused at maxmemory, too.
 redis.call('HDEL', k.meta, '')
-local now, id, planned = now_ms(), group_id(ARGV[2]), ARGV[6] == '2'
+local now, id = now_ms(), group_id(ARGV[2])
 if ARGV[6] == '0' then
   local known = redis.call('HGET', k.meta, own_field(id))
   local paused, limits = string.match(known or '', '^(%d),(%d*,%d*,%d*,%d*,[%d.]*),')
   paused, limits = ARGV[3] ~= '' and ARGV[3] or paused or '0', limits or ',,,,'
-  local function rate_of(its) return string.match(its, '^%d*,(%d*,%d*),') end
+  local function rate_of(its) return string.match(its, '^%d*,(%d*),') end
   local before = rate_of(limits)
   if ARGV[4] ~= '' then limits = ARGV[4] end
   local is_own = paused == '1' or limits ~= ',,,,'
@@ -44,7 +44,6 @@ if ARGV[6] == '0' then
   if rate_of(limits) ~= before then
     -- What was taken of another rate counts no more.
     redis.call('ZREM', k.rates, id, granted_turns(id), table.concat({ id, 'p' }))
-    planned = true
   end
 end
 if is_fair(k) then
@@ -52,7 +51,10 @@ if is_fair(k) then
   wake(k.meta, redis.call('HGET', k.meta, 'sleep'), now)
   return 0
 end
-local more = put_back(k, id, planned, now) and (planned and 2 or 1) or let_go(k, { [id] = 64 }) == 64 and 1
+-- What has been let go is not put back again.
+local more = ARGV[6] ~= '2' and put_back(k, id, now) and 1 or let_go(k, { [id] = 64 }) == 64 and 2
 -- A sweep does the rest if no other call does.
-if more and string.byte(redis.call('HGET', k.meta, 'raised') or '') ~= 104 then redis.call('HSET', k.meta, 'raised', '') end
+if more and string.byte(redis.call('HGET', k.meta, 'raised') or '') ~= 104 then
+  redis.call('HSET', k.meta, 'raised', more == 1 and 'h' or '')
+end
 return more or 0

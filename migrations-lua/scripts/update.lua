@@ -60,7 +60,7 @@ if state ~= 'dead' then
   -- When its TTL began. A new TTL counts from there too; a new due time restarts it.
   if ttl ~= '' then
     local ends = tonumber(redis.call('ZSCORE', k.expires, member) or due + ttl)
-    began = ends < NEVER and ends - ttl or due
+    began = ends < NEVER and ends - ttl or math.max(due, now)
   else
     began = tonumber(redis.call('ZSCORE', k.first_due, member) or due)
   end

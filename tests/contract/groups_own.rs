@@ -181,6 +181,9 @@ async fn a_paused_group_in_strict_order_goes_on_where_it_was() {
             client.nack_leased(message, json!({"delay_ms": 0})).await.expect(200);
         }
         assert!(payloads(&client, &topic).await.0.is_empty(), "{paused_while}");
+        let seen = client.group(&topic, "a").await;
+        assert_eq!((&seen["leased"], &seen["blocked"]), (&json!(0), &json!(4)), "{seen}");
+        assert_eq!(all_groups(&client, &topic, 10).await, [seen]);
         counted(&client, &topic, &[("counts", "blocked", 4), ("counts", "ready", 0)]).await;
         client.delete_group(&topic, "a").await.expect(204);
         counted(&client, &topic, &[("counts", "blocked", 3), ("counts", "ready", 1)]).await;
@@ -196,6 +199,28 @@ async fn a_paused_group_in_strict_order_goes_on_where_it_was() {
     assert!(payloads(&client, &topic).await.0.is_empty());
     client.pause_group(&topic, "new", false).await.expect(200);
     assert_eq!(payloads(&client, &topic).await.0, [0]);
+}
+
+#[tokio::test]
+async fn a_pause_costs_no_turns() {
+    let client = client().await;
+    let topic =
+        ordered(&client, "strict", json!({"group_rate_per_s": 0.01, "group_concurrency": 3})).await;
+    line(&client, &topic, "a", 0..3).await;
+    for _ in 0..2 {
+        client.pause_group(&topic, "a", true).await.expect(200);
+        client.pause_group(&topic, "a", false).await.expect(200);
+    }
+    client.put_group(&topic, "a", json!({"concurrency": 1})).await.expect(200);
+    let (got, held) = payloads(&client, &topic).await;
+    assert_eq!(got, [0]);
+    ack_all(&client, &held).await;
+    client.put_group(&topic, "a", json!({"concurrency": 2})).await.expect(200);
+    let later = client.listed(&topic, "state=delayed").await;
+    let due = |at: usize| instant_ms(text(&later[at], "due_at"));
+    let after = due(0) - instant_ms(text(&later[0], "published_at"));
+    assert!((90_000..110_000).contains(&after), "{later:?}");
+    assert_eq!(due(1) - due(0), 100_000, "{later:?}");
 }
 
 #[tokio::test]

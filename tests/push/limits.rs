@@ -64,6 +64,24 @@ async fn max_in_flight_per_host_bounds_the_calls_of_a_host() {
 }
 
 #[tokio::test]
+async fn a_message_that_found_no_place_has_not_taken_the_turn_of_its_group() {
+    let (client, receiver) = ready().await;
+    receiver.answer(slow(700));
+    let push = json!({"url": receiver.url("/"), "max_in_flight_per_host": 1});
+    for order in ["strict", "fair"] {
+        let topic = pushed(&client, "limit", push.clone()).await;
+        client.reconfigure(&topic, json!({"group_rate_per_s": 0.01, "group_order": order})).await;
+        let message = |n: i64| match n {
+            0 => json!({"payload": n}),
+            // Each waits for a place at first, and for no other one.
+            n => json!({"payload": n, "group": format!("g{n}")}),
+        };
+        client.fill(&topic, &(0..4).map(message).collect::<Vec<_>>()).await;
+        acked(&client, &topic, 4).await;
+    }
+}
+
+#[tokio::test]
 async fn the_default_is_eight_a_host() {
     let (client, receiver) = ready().await;
     receiver.answer(slow(200));

@@ -29,7 +29,7 @@ impl Store {
     ) -> Result<(), Error> {
         let is_reset =
             paused != Some(true) && limits.is_none_or(|it| *it == GroupLimits::default());
-        let (mut retry, mut step) = (self.stale_retry(), 0);
+        let (mut retry, mut step, mut is_fresh) = (self.stale_retry(), 0, false);
         while retry.next().await {
             let topic = match name.is_callbacks() {
                 // Its first message may be still to come.
@@ -37,10 +37,17 @@ impl Store {
                 false => self.registry.find(name).await?.ok_or(Error::TopicNotFound)?,
             };
             let takes_weight = topic.settings.is_fair() || topic.settings.loading.is_some();
-            if limits.is_some_and(|it| it.weight.is_some()) && !takes_weight {
+            let is_refused = limits.is_some_and(|it| it.weight.is_some()) && !takes_weight;
+            let is_noop = is_reset && !topic.settings.grouped;
+            // Another instance may have changed the order, or paused the group, a moment ago.
+            if (is_refused || is_noop) && !std::mem::replace(&mut is_fresh, true) {
+                self.registry.forget(&topic);
+                continue;
+            }
+            if is_refused {
                 return Err(Error::BadSetting("weight", "is for topics whose group_order is fair"));
             }
-            if is_reset && !topic.settings.grouped {
+            if is_noop {
                 return Ok(());
             }
             if topic.settings.closing {

@@ -42,7 +42,10 @@ impl World {
             Place::Dead { .. } if patch.when.is_some() => return "message_dead",
             Place::Dead { .. } => set(&patch.ttl, &mut m.ttl),
             Place::Waiting { due } => {
-                let (mut due, mut began) = (due, m.began.unwrap_or(due));
+                // A TTL that a rate has held back begins now.
+                let held = m.blocked && m.unbegun && m.ttl.is_some();
+                let began = if held { due.max(now) } else { m.began.unwrap_or(due) };
+                let (mut due, mut began) = (due, began);
                 if let Some(when) = patch.when {
                     due = when.due(now);
                     began = due;
@@ -202,6 +205,8 @@ impl World {
         self.rates.retain(|(topic, _), _| *topic != at);
         self.granted.retain(|(topic, _), _| *topic != at);
         self.topics[at] = None;
+        self.own.retain(|(topic, _), _| *topic != at);
+        self.weights.retain(|(topic, _), _| *topic != at);
         "ok"
     }
 }

@@ -132,8 +132,7 @@ impl Config {
 
     /// The time between two messages of a group, µs, where there is a rate.
     pub fn group_interval(&self) -> Option<i64> {
-        #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)] // small
-        self.group_rate.map(|(rate, _)| (1e8 / rate as f64).round() as i64)
+        self.group_rate.map(|(rate, _)| interval(rate))
     }
 
     /// As getTopic shows it.
@@ -190,12 +189,18 @@ pub fn body(settings: &Settings) -> Value {
     Value::Object(body)
 }
 
+/// The time between two messages at this rate (hundredths a second), µs.
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)] // small
+pub fn interval(rate: i64) -> i64 {
+    (1e8 / rate as f64).round() as i64
+}
+
 fn order(fair: bool) -> &'static str {
     if fair { "fair" } else { "strict" }
 }
 
 #[allow(clippy::cast_precision_loss)] // small
-fn per_second(hundredths: i64) -> Value {
+pub fn per_second(hundredths: i64) -> Value {
     json!(hundredths as f64 / 100.0)
 }
 

@@ -8,14 +8,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::broken::{Kept, must};
-use super::world::{Message, Place, World};
+use super::config::interval;
+use super::world::{Message, Own, Place, World};
 use crate::proof::audit::member_of;
 
 /// A consumer that is so late (ms) delays none of the next ones.
 const LATE_MS: i64 = 50;
-/// As many messages a group may be granted while another one waits.
-const MOST_PASSED: usize = 2;
-
 /// When a message is due that is so by itself, after turns that end at `ahead`.
 fn planned(ahead: i64, now: i64, due: i64, (interval, burst): (i64, i64)) -> i64 {
     let turn = (ahead - (burst - 1) * interval + 999).div_euclid(1000);
@@ -76,6 +74,7 @@ impl World {
         let m = &mut self.messages[n];
         if m.blocked {
             m.unbegun = rated;
+            m.began = m.began.filter(|_| !rated);
         } else {
             m.turn = m.turn.map(|own| if moved { due } else { own });
             self.plan(topic, &group);
@@ -92,47 +91,109 @@ impl World {
         let front = |(_, m): &(usize, &Message)| {
             m.lives() && !m.blocked && m.group.as_deref() == Some(group)
         };
-        let back = !config.fair && self.of(topic).filter(front).count() > config.most_of_group();
+        let most = self.most_of(topic, group);
+        let back = !config.fair && self.of(topic).filter(front).count() > most;
         self.messages[n].blocked = back;
         back
     }
 
-    /// Other limits hold for the groups of a strict topic: what waits for a turn at the front goes back, and so do the last ones
-    /// where a group has more than it may.
-    pub fn put_back(&mut self, topic: usize) {
-        let most = self.topics[topic].as_ref().map_or(1, |topic| topic.config.most_of_group());
-        self.rates.retain(|(of, _), _| *of != topic);
-        let mut fronts: BTreeMap<String, Vec<(u64, usize)>> = BTreeMap::new();
-        for (n, m) in self.of(topic).filter(|(_, m)| m.lives() && !m.blocked) {
-            let Some(group) = m.group.clone() else { continue };
-            fronts.entry(group).or_default().push((m.order, n));
+    /// Other limits hold for all groups of a strict topic.
+    pub fn put_all_back(&mut self, topic: usize) {
+        let groups: BTreeSet<String> =
+            self.of(topic).filter_map(|(_, m)| m.group.clone()).collect();
+        groups.iter().for_each(|group| self.put_back(topic, group));
+    }
+
+    /// Other limits hold for a group of a strict topic: what waits for a turn at the front goes back, and so do the last ones
+    /// where it has more than it may.
+    fn put_back(&mut self, topic: usize, group: &str) {
+        let front = self
+            .of(topic)
+            .filter(|(_, m)| m.lives() && !m.blocked && m.group.as_deref() == Some(group));
+        let mut front: Vec<(u64, usize)> = front.map(|(n, m)| (m.order, n)).collect();
+        front.sort_unstable();
+        let mut surplus = front.len().saturating_sub(self.most_of(topic, group));
+        if !front.is_empty() {
+            self.rates.remove(&(topic, group.to_owned()));
         }
-        for mut front in fronts.into_values() {
-            front.sort_unstable();
-            let mut surplus = front.len().saturating_sub(most);
-            for (_, n) in front.into_iter().rev() {
-                let (now, m) = (self.now, &mut self.messages[n]);
-                let Place::Waiting { due } = m.place else { continue };
-                if surplus == 0 && m.turn.is_none() {
-                    continue;
-                }
-                surplus = surplus.saturating_sub(1);
-                m.blocked = true;
-                if let Some(turn) = m.turn.take() {
-                    m.place = Place::Waiting { due: turn };
-                    if due > now {
-                        (m.began, m.unbegun) = (None, m.ttl.is_some());
-                    }
+        for (_, n) in front.into_iter().rev() {
+            let (now, m) = (self.now, &mut self.messages[n]);
+            let Place::Waiting { due } = m.place else { continue };
+            if surplus == 0 && m.turn.is_none() {
+                continue;
+            }
+            surplus = surplus.saturating_sub(1);
+            m.blocked = true;
+            if let Some(turn) = m.turn.take() {
+                m.place = Place::Waiting { due: turn };
+                if due > now {
+                    (m.began, m.unbegun) = (None, m.ttl.is_some());
                 }
             }
         }
+    }
+
+    /// What holds for this group in place of what its topic says.
+    pub fn own(&self, topic: usize, group: &str) -> Own {
+        self.own.get(&(topic, group.to_owned())).cloned().unwrap_or_default()
+    }
+
+    pub fn has_own_rates(&self, topic: usize) -> bool {
+        self.own.iter().any(|((of, _), own)| *of == topic && own.rate.is_some())
+    }
+
+    /// Other settings hold for a group.
+    pub fn set_group(&mut self, topic: usize, group: &str, own: Own) {
+        let (before, key) = (self.own(topic, group), (topic, group.to_owned()));
+        let weight = own.weight.unwrap_or(1);
+        let (least, most) = self.weights.entry(key.clone()).or_insert((1, 1));
+        (*least, *most) = ((*least).min(weight), (*most).max(weight));
+        if before.rate != own.rate {
+            self.granted.remove(&key);
+            self.rates.remove(&key);
+        }
+        self.own.insert(key, own);
+        if !self.is_fair(topic) {
+            self.put_back(topic, group);
+            self.let_go(topic, group);
+        }
+        self.settle();
+    }
+
+    /// How many messages of this group may be leased, or at its front in a strict topic.
+    fn most_of(&self, topic: usize, group: &str) -> usize {
+        let own = self.own(topic, group);
+        let of_topic =
+            || self.topics[topic].as_ref().map_or(1, |topic| topic.config.most_of_group());
+        match own.concurrency.and_then(|most| usize::try_from(most).ok()) {
+            _ if own.paused => 0,
+            Some(most) => most,
+            None => of_topic(),
+        }
+    }
+
+    /// The rate of this group: the time between two messages (µs), and how many may go at once.
+    fn rate_of(&self, topic: usize, group: &str) -> Option<(i64, i64)> {
+        let (own, config) = (self.own(topic, group), &self.topics[topic].as_ref()?.config);
+        let between = own.rate.map(interval).or(config.group_interval())?;
+        Some((between, own.burst.unwrap_or(config.group_rate.map_or(1, |(_, burst)| burst))))
+    }
+
+    /// How many messages of a group may be granted while another one waits.
+    fn most_passed(&self, topic: usize, group: Option<&str>, waiting: Option<&str>) -> usize {
+        let weights = |group: Option<&str>| {
+            let known = group.and_then(|group| self.weights.get(&(topic, group.to_owned())));
+            known.copied().unwrap_or((1, 1))
+        };
+        let ratio = (weights(group).1 + weights(waiting).0 - 1) / weights(waiting).0;
+        usize::try_from(1 + ratio).unwrap_or(usize::MAX)
     }
 
     /// A message is granted: a turn is taken, if there are such and it has had none.
     pub fn take_turn(&mut self, n: usize) {
         let m = &self.messages[n];
         let (topic, Some(group), Some(due)) = (m.topic, m.group.clone(), m.due()) else { return };
-        if let Some(rate) = self.group_rate(topic)
+        if let Some(rate) = self.rate_of(topic, &group)
             && (m.turn.is_some() || m.attempts == 0)
         {
             let ahead = self.granted.entry((topic, group)).or_default();
@@ -143,7 +204,9 @@ impl World {
 
     /// A lease of so many comes by messages whose turn has not come, and has them wait. Returns whether there were any.
     pub fn hold_early(&mut self, topic: usize, most: i64) -> bool {
-        let Some(rate) = self.rate(topic) else { return false };
+        if self.is_fair(topic) {
+            return false;
+        }
         let (mut held, mut any) = (true, false);
         while held {
             let mut ready = self.in_state(topic, "ready");
@@ -152,9 +215,10 @@ impl World {
             let mut early = BTreeSet::new();
             let mut ends: BTreeMap<String, i64> = BTreeMap::new();
             for n in ready {
-                let now = self.now;
-                let m = &mut self.messages[n];
+                let (now, m) = (self.now, &self.messages[n]);
                 let (Some(group), Some(due)) = (m.group.clone(), m.due()) else { continue };
+                let Some(rate) = self.rate_of(topic, &group) else { continue };
+                let m = &mut self.messages[n];
                 if m.turn.is_none() && m.attempts > 0 {
                     continue;
                 }
@@ -230,17 +294,15 @@ impl World {
                 *next = n;
             }
         }
-        let config =
-            self.topics[topic].as_ref().map(|topic| topic.config.clone()).unwrap_or_default();
-        let most = config.most_of_group();
         nexts.retain(|group, n| {
             let Some(name) = group else { return true };
             let leased = self.of(topic).filter(|(_, m)| m.leased() && m.group == *group).count();
             let m = &self.messages[*n];
             let ahead = self.granted.get(&(topic, name.clone())).copied().unwrap_or(0);
             let due = m.due().unwrap_or_default();
-            let rate = self.group_rate(topic).filter(|_| m.attempts == 0);
-            leased < most && rate.is_none_or(|rate| taken(ahead, self.now, due, rate).is_some())
+            let rate = self.rate_of(topic, name).filter(|_| m.attempts == 0);
+            leased < self.most_of(topic, name)
+                && rate.is_none_or(|rate| taken(ahead, self.now, due, rate).is_some())
         });
         nexts
     }
@@ -269,7 +331,7 @@ impl World {
             let passed = self.passed.entry((topic, other.clone(), group.clone())).or_default();
             *passed += 1;
             let (passed, id) = (*passed, &self.messages[n].id);
-            let fits = passed <= MOST_PASSED;
+            let fits = passed <= self.most_passed(topic, group.as_deref(), other.as_deref());
             must!(
                 "I19 fairness",
                 fits,
@@ -285,49 +347,45 @@ impl World {
         if config.fair {
             return;
         }
-        let most = config.most_of_group();
+        let lives = config.ttl.is_some();
         let live = self.of(topic).filter(|(_, m)| m.lives() && m.group.as_deref() == Some(group));
         let (mut line, front): (Vec<_>, Vec<_>) = live.partition(|(_, m)| m.blocked);
         line.sort_by_key(|(_, m)| m.order);
-        let (free, lives) = (most.saturating_sub(front.len()), config.ttl.is_some());
+        let free = self.most_of(topic, group).saturating_sub(front.len());
         let go: Vec<usize> = line.into_iter().take(free).map(|(n, _)| n).collect();
+        let (now, rated) = (self.now, self.rate(topic).is_some());
+        let (rate, key) = (self.rate_of(topic, group), (topic, group.to_owned()));
         for n in go {
-            let (now, rate) = (self.now, self.rate(topic));
-            let key = (topic, group.to_owned());
             let m = &mut self.messages[n];
             m.blocked = false;
             let Place::Waiting { due } = m.place else { continue };
             let unbegun = std::mem::take(&mut m.unbegun);
-            let Some(rate) = rate else {
-                if unbegun && m.ttl.is_some() {
-                    m.began = Some(due.max(now));
-                }
-                continue;
-            };
+            let mut at = due;
             // One that has failed was at the front before.
-            if m.counted > 0 {
-                if lives && m.ttl.is_none() && due < now {
-                    m.began = m.began.or(Some(now));
-                }
-                continue;
+            if let Some(rate) = rate.filter(|_| m.counted == 0) {
+                let taken = self.granted.get(&key).copied().unwrap_or(0);
+                let end = self.rates.entry(key.clone()).or_default();
+                let ahead = (*end).max(taken);
+                *end = ahead.max(now * 1000) + rate.0;
+                at = planned(ahead, now, due, rate);
+                m.place = Place::Waiting { due: at };
+                m.turn = Some(due);
             }
-            let taken = self.granted.get(&key).copied().unwrap_or(0);
-            let end = self.rates.entry(key).or_default();
-            let ahead = (*end).max(taken);
-            *end = ahead.max(now * 1000) + rate.0;
-            let at = planned(ahead, now, due, rate);
-            m.place = Place::Waiting { due: at };
-            m.turn = Some(due);
             // Its time to live begins now, or with its turn, unless it has before.
-            if m.ttl.map_or(lives && at < now && m.began.is_none(), |_| unbegun) {
-                m.began = Some(at.max(now));
-            }
+            m.began = match m.ttl {
+                Some(_) if unbegun => Some(at.max(now)),
+                Some(_) => m.began.or(Some(due)),
+                None if rated && lives && at < now => m.began.or(Some(now)),
+                None => m.began,
+            };
         }
     }
 
     /// Plans the turns of those at the front of a group that were never granted.
     fn plan(&mut self, topic: usize, group: &str) {
-        let Some(rate) = self.rate(topic) else { return };
+        let Some(rate) = self.rate_of(topic, group).filter(|_| !self.is_fair(topic)) else {
+            return;
+        };
         let lives = self.topics[topic].as_ref().is_some_and(|topic| topic.config.ttl.is_some());
         let (now, key) = (self.now, (topic, group.to_owned()));
         let is_planned = |m: &Message| m.turn.is_some() && !m.blocked && m.due().is_some();

@@ -3,16 +3,16 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::broken::{CONTRACT, Kept, must, same};
 use super::config::{self, Config, Settings};
 use super::steps::{Change, Field, Guard, Pick};
 use super::walk::Walk;
 use super::wire::Reply;
-use super::words;
-use super::world::{Message, Topic};
-use crate::harness::{by_key, instant_ms};
+use super::words::{self, GROUPS};
+use super::world::{Message, Own, Topic};
+use crate::harness::{by_key, encoded, instant_ms};
 
 const STATES: [&str; 6] = ["delayed", "ready", "leased", "dead", "acked", "blocked"];
 
@@ -112,7 +112,8 @@ impl Walk<'_> {
         }
         // A rate would hide where the spread has put them.
         let config = self.world.topics[at].as_ref().map(|topic| &topic.config);
-        let rated = config.is_some_and(|config| config.group_rate.is_some());
+        let rated = config.is_some_and(|config| config.group_rate.is_some())
+            || self.world.has_own_rates(at);
         let spread = if rated { 0 } else { spread };
         if spread > 0 {
             body["spread_ms"] = json!(spread);
@@ -201,11 +202,16 @@ impl Walk<'_> {
         if wanted.drops_at().is_some() && wanted.group_rate.is_some() {
             settings.group_rate = Field::Null;
         }
+        let own_rates = self.world.has_own_rates(at);
+        if wanted.drops_at().is_some() && own_rates {
+            settings.bound = Field::Null;
+        }
         // What was planned at a rate, or lived in line, goes another way by and by.
         let fair = self.world.is_fair(at);
         let before = self.world.topics[at].as_ref().map(|topic| topic.config.group_rate.is_some());
         let wanted = config(&settings);
-        if wanted.fair != fair && (wanted.group_rate.is_some() || before == Some(true)) {
+        let rated = wanted.group_rate.is_some() || before == Some(true) || own_rates;
+        if wanted.fair != fair && rated {
             settings.fair = Field::Set(fair);
         }
         let config = config(&settings);
@@ -233,8 +239,9 @@ impl Walk<'_> {
         same(CONTRACT, "the status", reply.status, if revision.is_none() { 201 } else { 200 })?;
         let topic = self.world.topics[at].get_or_insert_with(Topic::default);
         let reordered = topic.config.fair != config.fair;
-        let other_rate = topic.config.group_rate != config.group_rate;
-        let limited = other_rate || topic.config.most_of_group() != config.most_of_group();
+        let other_rate = topic.config.group_interval() != config.group_interval();
+        let limited = topic.config.group_rate != config.group_rate
+            || topic.config.most_of_group() != config.most_of_group();
         if reordered || other_rate {
             self.world.rates.retain(|(topic, _), _| *topic != at);
             self.world.granted.retain(|(topic, _), _| *topic != at);
@@ -255,12 +262,96 @@ impl Walk<'_> {
         } else if limited && !self.world.is_fair(at) {
             // What is over by now does not come to the front again.
             self.world.settle();
-            self.world.put_back(at);
+            self.world.put_all_back(at);
         }
         self.world.let_more_go(at);
         self.world.settle();
         let created = Reply { status: 200, ..reply };
         self.world.same_topic(at, &created)
+    }
+
+    /// putGroup; a weight only where it may be, and no rate where a full topic drops its oldest.
+    pub(super) async fn put_group(
+        &mut self,
+        via: bool,
+        at: usize,
+        group: u8,
+        own: &Own,
+        says_paused: bool,
+    ) -> Kept {
+        let config = self.world.topics[at].as_ref().map(|topic| topic.config.clone());
+        let config = config.unwrap_or_default();
+        let mut own = own.clone();
+        own.weight = own.weight.filter(|_| config.fair);
+        own.rate = own.rate.filter(|_| config.drops_at().is_none());
+        let mut body = Map::new();
+        for (name, value) in
+            [("concurrency", own.concurrency), ("burst", own.burst), ("weight", own.weight)]
+        {
+            body.extend(value.map(|value| (name.to_owned(), json!(value))));
+        }
+        body.extend(own.rate.map(|rate| ("rate_per_s".to_owned(), config::per_second(rate))));
+        if says_paused {
+            body.insert("paused".to_owned(), json!(own.paused));
+        } else {
+            own.paused = self.world.own(at, GROUPS[usize::from(group)]).paused;
+        }
+        let body = Value::Object(body).to_string();
+        let path = self.group_path(at, group);
+        let reply = self.talk.send(via, "PUT", &path, "", Some(&body)).await?;
+        self.same_group(at, group, own, &reply)
+    }
+
+    pub(super) async fn delete_group(&mut self, via: bool, at: usize, group: u8) -> Kept {
+        let path = self.group_path(at, group);
+        let reply = self.talk.send(via, "DELETE", &path, "", None).await?;
+        if self.world.topics[at].is_none() {
+            return same(CONTRACT, "the answer", reply.code(), "topic_not_found");
+        }
+        same(CONTRACT, "the status", reply.status, 204)?;
+        self.world.set_group(at, GROUPS[usize::from(group)], Own::default());
+        Ok(())
+    }
+
+    pub(super) async fn pause_group(
+        &mut self,
+        via: bool,
+        at: usize,
+        group: u8,
+        pause: bool,
+    ) -> Kept {
+        let path =
+            format!("{}/{}", self.group_path(at, group), ["resume", "pause"][usize::from(pause)]);
+        let reply = self.talk.send(via, "POST", &path, "", None).await?;
+        let own = Own { paused: pause, ..self.world.own(at, GROUPS[usize::from(group)]) };
+        self.same_group(at, group, own, &reply)
+    }
+
+    fn group_path(&self, at: usize, group: u8) -> String {
+        format!("/topics/{}/groups/{}", self.names[at], encoded(GROUPS[usize::from(group)]))
+    }
+
+    /// A group has these settings by now, as the answer says.
+    fn same_group(&mut self, at: usize, group: u8, own: Own, reply: &Reply) -> Kept {
+        if self.world.topics[at].is_none() {
+            return same(CONTRACT, "the answer", reply.code(), "topic_not_found");
+        }
+        same(CONTRACT, "the status", reply.status, 200)?;
+        let seen = &reply.json;
+        same(CONTRACT, "paused", seen["paused"].as_bool(), Some(own.paused))?;
+        for (name, value) in [
+            ("concurrency", own.concurrency.map(|it| json!(it))),
+            ("rate_per_s", own.rate.map(config::per_second)),
+            ("burst", own.burst.map(|it| json!(it))),
+            ("weight", own.weight.map(|it| json!(it))),
+        ] {
+            same(CONTRACT, name, seen.get(name), value.as_ref())?;
+        }
+        let name = GROUPS[usize::from(group)];
+        self.world.set_group(at, name, own);
+        let of_group = self.world.of(at).filter(|(_, m)| m.group.as_deref() == Some(name));
+        let leased = of_group.filter(|(_, m)| m.leased()).count();
+        same(CONTRACT, "leased", seen["leased"].as_u64(), Some(leased as u64))
     }
 
     pub(super) async fn delete_topic(&mut self, via: bool, at: usize, force: bool) -> Kept {

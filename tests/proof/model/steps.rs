@@ -2,6 +2,7 @@
 //! that it means something whatever was removed before it, and so shrinking keeps sequences whole.
 
 use super::config::{Backoff, Settings};
+use super::world::Own;
 
 /// One request, or time.
 #[derive(Clone, Debug)]
@@ -52,6 +53,10 @@ pub enum Op {
     Put(Settings, Guard),
     Patch(Settings, Guard),
     DeleteTopic(bool),
+    /// putGroup, and whether it says whether the group is paused.
+    PutGroup(u8, Own, bool),
+    DeleteGroup(u8),
+    PauseGroup(u8, bool),
     List {
         state: u8,
         limit: i64,

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::config::{Backoff, Settings};
 use super::steps::*;
+use super::world::Own;
 
 /// Far enough that only a leap gets there.
 const FAR: i64 = 600_000;
@@ -187,6 +188,23 @@ fn settings() -> impl Strategy<Value = Settings> {
         .prop_map(Settings::from)
 }
 
+fn own() -> impl Strategy<Value = Own> {
+    (
+        prop::bool::weighted(0.3),
+        option::weighted(0.5, 1..4i64),
+        option::weighted(0.3, prop_oneof![2 => Just(1i64), 1 => Just(300), 1 => Just(100_000)]),
+        option::weighted(0.2, 1..4i64),
+        option::weighted(0.3, 1..5i64),
+    )
+        .prop_map(|(paused, concurrency, rate, burst, weight)| Own {
+            paused,
+            concurrency,
+            rate,
+            burst,
+            weight,
+        })
+}
+
 fn guard() -> impl Strategy<Value = Guard> {
     prop_oneof![6 => Just(Guard::None), 2 => Just(Guard::Right), 1 => Just(Guard::Wrong)]
 }
@@ -239,6 +257,9 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (settings(), guard()).prop_map(|(settings, guard)| Op::Put(settings, guard)),
         4 => (settings(), guard()).prop_map(|(settings, guard)| Op::Patch(settings, guard)),
         1 => any::<bool>().prop_map(Op::DeleteTopic),
+        3 => (0..3u8, own(), any::<bool>()).prop_map(|(group, own, paused)| Op::PutGroup(group, own, paused)),
+        1 => (0..3u8).prop_map(Op::DeleteGroup),
+        2 => (0..3u8, any::<bool>()).prop_map(|(group, pause)| Op::PauseGroup(group, pause)),
         4 => (0..6u8, prop_oneof![1..4i64, Just(100i64)], any::<bool>())
             .prop_map(|(state, limit, payload)| Op::List { state, limit, payload }),
         1 => (time(), 1..6i64).prop_map(|(bucket, buckets)| Op::Forecast { bucket, buckets }),

@@ -130,6 +130,11 @@ impl<'a> Walk<'a> {
             Op::Patch(settings, guard) => {
                 return self.configure(via, at, "PATCH", settings, *guard).await;
             }
+            Op::PutGroup(group, own, paused) => {
+                self.put_group(via, at, *group, own, *paused).await?;
+            }
+            Op::DeleteGroup(group) => self.delete_group(via, at, *group).await?,
+            Op::PauseGroup(group, pause) => self.pause_group(via, at, *group, *pause).await?,
             Op::DeleteTopic(force) => self.delete_topic(via, at, *force).await?,
             Op::List { state, limit, payload } => {
                 self.list(via, at, *state, *limit, *payload).await?;

@@ -13,7 +13,7 @@ use super::steps::{Change, Content, Due, Field, Policy, Publish};
 
 /// The keys that steps name by number; they need every care in a path.
 pub const KEYS: [&str; 4] = ["a", "a\0b", "c/d\u{1}\n\r\u{7f}", "é 1"];
-const GROUPS: [&str; 3] = ["g", "g\0,h", "é,7.0"];
+pub const GROUPS: [&str; 3] = ["g", "g\0,h", "é,7.0"];
 const IDEMPOTENCY_KEYS: [&str; 3] = ["once", "once\0again,\n\u{1f}\u{80}and", "0 1"];
 
 /// A body under way: its fields in order.

@@ -143,6 +143,17 @@ impl Topic {
     }
 }
 
+/// What holds for one group in place of what its topic says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Own {
+    pub paused: bool,
+    pub concurrency: Option<i64>,
+    /// Hundredths a second.
+    pub rate: Option<i64>,
+    pub burst: Option<i64>,
+    pub weight: Option<i64>,
+}
+
 /// All topics of a sequence, and every message that ever was.
 #[derive(Clone, Debug, Default)]
 pub struct World {
@@ -159,6 +170,10 @@ pub struct World {
     pub(super) in_line: Vec<usize>,
     /// In a fair topic: how many messages a group was granted while another one waited, by their names, that one first.
     pub(super) passed: BTreeMap<(usize, Option<String>, Option<String>), usize>,
+    /// The settings of groups of their own, by topic and name.
+    pub(super) own: BTreeMap<(usize, String), Own>,
+    /// The least and the greatest weight that a group has had.
+    pub(super) weights: BTreeMap<(usize, String), (i64, i64)>,
     /// Time itself is at work.
     pub(super) settling: bool,
     /// Time has ended a message of a group.
@@ -280,7 +295,10 @@ impl World {
             self.bury(n, deadline);
         } else {
             m.place = Place::Waiting { due: deadline };
-            self.step_back(n);
+            // What is over by the time that somebody sees the end of its lease goes at once.
+            if m.over(config, deadline).is_none_or(|over| over > self.now) {
+                self.step_back(n);
+            }
         }
     }
 
