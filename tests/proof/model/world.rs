@@ -295,7 +295,7 @@ impl World {
             self.bury(n, deadline);
         } else {
             m.place = Place::Waiting { due: deadline };
-            // What is over by the time that somebody sees the end of its lease goes at once.
+            // A message whose time is over when the end of its lease is noticed goes at once.
             if m.over(config, deadline).is_none_or(|over| over > self.now) {
                 self.step_back(n);
             }
