@@ -163,11 +163,31 @@ local function add_events(k, member, lines, before)
 end
 
 -- Notes that a message was changed. If that happened last, too, the event is at least 1 ms later: so its events differ with
--- each change, however many there are in a moment, and say which content a reader saw.
-local function add_change(k, member, up)
+-- each change, however many there are in a moment, and say which content a reader saw. `moved`: it has another due time, so it waits
+-- after no failure any more.
+local function add_change(k, member, up, moved)
   local before = redis.call('HGET', k.events, member) or ''
-  local last = string.match(string.sub(before, -24), 'u (%d+) 0\n$')
-  add_events(k, member, event('u', math.max(up, tonumber(last or 0) + 1), 0, ''), before)
+  local last = string.match(string.sub(before, -24), '[uU] (%d+) 0\n$')
+  add_events(k, member, event(moved and 'U' or 'u', math.max(up, tonumber(last or 0) + 1), 0, ''), before)
+end
+
+-- When a message was due (ms) before it was put off until `due`, by its events; nil if it was not put off.
+local function put_off_since(events, due)
+  local since = string.match(table.concat({ '\n', events }), string.format('\np %d (%%d+) ', due))
+  return tonumber(since or '')
+end
+
+-- Notes that a message which was due at `since` (ms) is put off until `due`, since its call had no place: of its host, of its address
+-- or in total. Readers see no event. One that was put off before is due since then.
+local function note_put_off(k, member, extra, due, since, place)
+  local events = redis.call('HGET', k.events, member) or ''
+  since = put_off_since(events, since) or since
+  if string.find(table.concat({ '\n', events }), '\np ', 1, true) then
+    events = string.sub(string.gsub(table.concat({ '\n', events }), '\np [^\n]*', ''), 2)
+  end
+  -- It tells that there are events.
+  if not extra then redis.call('HSET', k.extra, member, format_extra(0, 0, '', 0, '')) end
+  add_events(k, member, event('p', due, since, place), events)
 end
 
 -- The member of a message: `member`, or if that is '' the live message that holds `key`; false if there is none.

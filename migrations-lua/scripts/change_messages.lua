@@ -4,6 +4,7 @@
 -- @include group
 -- @include message
 -- @include partition
+-- @include reason
 -- @include remove
 -- @include room
 -- @include time
@@ -19,7 +20,7 @@
 -- ARGV[6..] for each message, at most 32: member; due: delay in ms, or '@' before an instant. A `run` makes none due later
 -- returns: {now, wake 0|1, code, …} or 'STALE'. Codes of as many messages as the call got to, one at least: 0 done, 1 there is
 --   no such message in these states, 2 leased, 3 dead, 4 acked, 5 not dead, 6 its key is taken, 7 nothing to do: it is due as early,
---   8 the topic is full. After code 0 the message as `snapshot` has it, if it is to be shown
+--   8 the topic is full. After code 0 the message as `reasoned` has it, if it is to be shown
 -- cost: HMGET, ZREM, TIME; up to 30 calls a message, 15 more if it is in a group; one HSTRLEN more for its events and its body;
 --   for a redrive 7 more if the topic has a limit, and a sweep of 32 steps if it is full
 local k = partition(KEYS)
@@ -41,7 +42,7 @@ local function make_due(member, state, due, extra)
   redis.call('HSET', k.extra, member, format_extra(attempts, counted, max_attempts, priority, rest))
   due = reschedule(k, member, state, priority, due, due, ttl, group, order, now, true)
   if state ~= 'blocked' and due < earliest then earliest = due end
-  add_change(k, member, up)
+  add_change(k, member, up, true)
 end
 
 -- Carries it out for one message. Returns its code.
@@ -60,7 +61,7 @@ local function change(member, due)
     if not blocked and its < earliest then earliest = its end
     if ARGV[5] == '1' then
       local now_is = blocked and 'blocked' or (its > now and 'delayed' or 'ready')
-      shown = snapshot(k, member, now_is, its, fresh, tonumber(meta[5]), rules.ttl)
+      shown = reasoned(k, now, member, now_is, its, fresh, tonumber(meta[5]), rules)
     end
     return 0
   end

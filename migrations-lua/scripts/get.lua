@@ -1,14 +1,16 @@
 -- @include expire
 -- @include message
 -- @include partition
+-- @include reason
 -- @include time
 -- get: return one message, by its id or its key.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] member, or '' if a key is given
 -- ARGV[3] key
--- returns: {now, the message as `snapshot` has it}, 'NONE' or 'STALE'
--- cost: HMGET, TIME, HGET, up to 9 ZSCORE, 2 HGET; the message is settled first
+-- ARGV[4] 1: without its body
+-- returns: {now, the message as `reasoned` has it}, 'NONE' or 'STALE'
+-- cost: HMGET, TIME, HGET, up to 9 ZSCORE, 2 HGET; the message is settled first; up to 10 calls more for one that waits
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'max_attempts', 'rules')
 if meta[1] ~= ARGV[1] then return 'STALE' end
@@ -20,4 +22,4 @@ local state, at, extra
 if member then state, at, extra = settle(k, member, now, rules) end
 -- A message that has just died has given up its key.
 if not state or (ARGV[2] == '' and which_member(k, '', ARGV[3]) ~= member) then return 'NONE' end
-return { now, snapshot(k, member, state, at, extra, tonumber(meta[2]), rules.ttl) }
+return { now, reasoned(k, now, member, state, at, extra, tonumber(meta[2]), rules, ARGV[4] == '1') }

@@ -1,5 +1,6 @@
 -- @include expire
 -- @include partition
+-- @include reason
 -- @include time
 -- @include waiting
 -- list_messages: a page of the messages in one sorted set, in its order.
@@ -11,9 +12,11 @@
 -- ARGV[5] the score of the last message of the page before; '' for the first page
 -- ARGV[6] its member; for the first page '', or how many of the last messages of the set to begin before
 -- ARGV[7] bytes of bodies to return at most, but one message at least; 0: no bodies
--- returns: {now, more 0|1, topic's max_attempts, {score, member, …}, extras, bodies, events, ttl or 0} or 'STALE'
+-- returns: {now, more 0|1, topic's max_attempts, {score, member, …}, extras, bodies, events, ttl or 0,
+--   what `topic_reasons` and `group_reasons` return if they wait} or 'STALE'
 -- cost: HMGET, TIME, 3 ZCOUNT, ZRANGE, HMGET, EXISTS; about 20 calls where the last message is gone; one HGET a message with
--- bodies; one HMGET for eight messages if some message of the topic has events
+-- bodies; one HMGET for eight messages if some message of the topic has events; 6 calls, and one or two for
+-- each that is in a group, if they wait
 
 -- Returns whether `a` comes before `b` in byte order. Lua's own order of strings depends on the locale.
 local function bytes_before(a, b)
@@ -89,4 +92,12 @@ end
 more = more or done < #members
 local places, theirs = {}, {}
 for i = 1, done do places[2 * i - 1], places[2 * i], theirs[i] = found[2 * i], members[i], extras[i] or '' end
-return { now, more and 1 or 0, tonumber(meta[2]), places, theirs, bodies, events, parse_rules(meta[3]).ttl or 0 }
+local rules = parse_rules(meta[3])
+local reply = { now, more and 1 or 0, tonumber(meta[2]), places, theirs, bodies, events, rules.ttl or 0 }
+local zset = k[ARGV[2]]
+if zset == k.ready or zset == k.delayed or zset == k.delayed_prio or zset == k.blocked then
+  local _, dues = waiting_of(found, zset == k.ready)
+  reply[9] = topic_reasons(k, now, rules)
+  reply[10] = group_reasons(k, now, { unpack(members, 1, done) }, dues, extras, zset == k.blocked)
+end
+return reply

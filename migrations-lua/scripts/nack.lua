@@ -18,7 +18,8 @@
 -- ARGV[5..] n members; n seals unless all have one; for each: kind ('n' failed, 'd' dead at once, 'r' released, 'w'
 --   released because no slot was free, which is neither an event nor an attempt, 'u' returned unseen); delay (ms; '' for the backoff policy's;
 --   after '<' capped at ten times the policy's longest; after '@' the due time itself); random unit for the jitter;
---   instant of the grant, for 'w' the end of the lease (ms); when the failed call began (ms) or ''; its report, or else the reason (JSON) or ''
+--   instant of the grant, for 'w' the end of the lease (ms); when the failed call began (ms) or '', for 'w' when the message was due;
+--   its report, or else the reason (JSON) or '', for 'w' which place there was none of
 -- returns: {now, wake 0|1, code and due or death ms for each: 0 delayed, 1 lease lost, 2 no such message, 3 ready,
 --   4 dead, 5 expired, 6 not looked at, because there is too much to write or to free, 7 blocked, since its group may have less leases than before} or 'STALE'
 -- cost: 2 HMGET, ZREM, TIME, ZMSCORE, EXISTS a group; five to ten calls a message
@@ -88,6 +89,7 @@ for i = 1, n do
         if dead then lines = table.concat({ lines, event('d', up, attempt, '') }) end
         add_events(k, member, lines)
       end
+      if kind == 'w' and called ~= '' then note_put_off(k, member, extras[i], due, tonumber(called), reason) end
       if dead then
         code, due = 4, up
         bury(k, member, rest, up)

@@ -226,7 +226,7 @@ for i = 1, n do
         redis.call('ZREM', k.expires, holder)
         redis.call('ZREM', k.first_due, holder)
         redis.call('HSET', k.extra, holder, format_extra(attempts, counted, max_attempts, priority, rest))
-        add_change(k, holder, up)
+        add_change(k, holder, up, true)
         code, state, member = 2, waits and 'blocked' or (due > now and 'delayed' or 'ready'), holder
         -- It may have failed more often than is allowed now, so leases check that from now on.
         if is_spent(counted, max_attempts, tonumber(meta[5])) then redis.call('HSET', k.meta, 'lowered', '1') end

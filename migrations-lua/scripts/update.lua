@@ -3,6 +3,7 @@
 -- @include group
 -- @include message
 -- @include partition
+-- @include reason
 -- @include remove
 -- @include time
 -- @include waiting
@@ -19,10 +20,10 @@
 -- ARGV[9] new body, or '' if it stays
 -- ARGV[10] the message from which the caller made the new body: by its key another one may be found by now
 -- ARGV[11] its events then: every change of a body adds one that differs from the last
--- returns: {now, wake 0|1, the message as `snapshot` has it, without a body if the caller gave one,
+-- returns: {now, wake 0|1, the message as `reasoned` has it, without a body if the caller gave one,
 --   1 if the update made it die}; 'NONE', 'LEASED', 'DEAD', 'ACKED'; 'CHANGED' if it is another message by now, or has other
 --   events; or 'STALE'
--- cost: HMGET, HSTRLEN, HSET or ZREM, TIME, HGET, up to 9 ZSCORE; up to 13 writes
+-- cost: HMGET, HSTRLEN, HSET or ZREM, TIME, HGET, up to 9 ZSCORE; up to 13 writes; up to 10 calls more for its reason
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'sleep', 'max_attempts', 'rules')
 if meta[1] ~= ARGV[1] then return 'STALE' end
@@ -80,7 +81,7 @@ if began and not dies then
   due = reschedule(k, member, state, priority, due, began, ttl, group, order, now, ARGV[4] ~= '')
   if state ~= 'blocked' then state = due > now and 'delayed' or 'ready' end
 end
-add_change(k, member, up)
+add_change(k, member, up, ARGV[4] ~= '')
 local woken = 0
 if dies then
   -- Fewer attempts are allowed than it has failed.
@@ -91,4 +92,4 @@ if dies then
 elseif state ~= 'dead' and state ~= 'blocked' then
   woken = wake(k.meta, meta[2], due)
 end
-return { now, woken, snapshot(k, member, state, due, extra, tonumber(meta[3]), rules.ttl, ARGV[9] ~= ''), dies and 1 or 0 }
+return { now, woken, reasoned(k, now, member, state, due, extra, tonumber(meta[3]), rules, ARGV[9] ~= ''), dies and 1 or 0 }

@@ -61,6 +61,7 @@ pub struct AppState(Arc<Inner>);
 pub struct Inner {
     settings: Settings,
     searches: messages::search::Searches,
+    waits: messages::wait::Waits,
     checks: service::Checks,
     glances: Glances,
     request_ids: RequestIds,
@@ -221,6 +222,7 @@ pub fn api(mut settings: Settings) -> Result<Api, serde_json::Error> {
     let state = AppState(Arc::new(Inner {
         settings,
         searches: Default::default(),
+        waits: Default::default(),
         checks: Default::default(),
         glances: Glances::default(),
         request_ids: RequestIds::new(),

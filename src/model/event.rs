@@ -94,12 +94,12 @@ pub struct Event {
 
 impl Event {
     /// Reads the lines that `event` in `includes/message.lua` wrote: `letter at attempt reason`, the attempt 0 for none, the reason (for a call
-    /// its report) in JSON; a grant's letter is `G` where its instant was worked out afterwards. Lines that cannot be read are left out.
+    /// its report) in JSON; a grant's letter is `G` where its instant was worked out afterwards, an update's is `U` where it changed the due time. Lines that cannot be read are left out.
     pub fn read_all(text: &str) -> Vec<Self> {
         text.lines().filter_map(Self::read).collect()
     }
 
-    fn read(line: &str) -> Option<Self> {
+    pub(super) fn read(line: &str) -> Option<Self> {
         let mut parts = line.splitn(4, ' ');
         let letter = parts.next()?;
         let kind = match letter {
@@ -107,7 +107,7 @@ impl Event {
             "n" => EventKind::Nacked,
             "r" => EventKind::Released,
             "x" => EventKind::LeaseExpired,
-            "u" => EventKind::Updated,
+            "u" | "U" => EventKind::Updated,
             "d" => EventKind::Dead,
             "v" => EventKind::Redriven,
             "c" => EventKind::Called,

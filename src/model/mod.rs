@@ -25,6 +25,7 @@ mod sqs;
 mod token;
 mod topic;
 mod trace_context;
+mod waiting;
 mod zones;
 
 pub use addresses::{AddressGuard, RefusedAddress, network};
@@ -53,6 +54,7 @@ pub use sqs::*;
 pub use token::{Epoch, LeaseClaims, TOKEN_MAX_CHARS, TokenKey};
 pub use topic::{InvalidTopicName, TopicName, TopicPattern};
 pub use trace_context::TraceContext;
+pub use waiting::{CallPlace, WaitingFor, last_failure, put_off};
 pub use zones::{InvalidTimezone, MAX_TIMEZONE_CHARS, Zones};
 
 /// Members of a stored object that this version does not know. A later one wrote them, and every change of the

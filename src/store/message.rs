@@ -10,6 +10,7 @@ use super::{
     reply::{CallError, Fields, Reply},
     scripts,
     types::{MessageRef, MessageSnapshot},
+    waiting::{GroupWaits, TopicWaits, Waits},
 };
 use bytes::Bytes;
 use dueq_model::{
@@ -23,11 +24,37 @@ impl Store {
     /// Errors: `MessageNotFound`, `TopicNotFound` for a key, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn get(&self, message: &MessageRef) -> Result<(Arc<Topic>, MessageSnapshot), Error> {
         let get = |partition: &Partition| {
-            let get = Command::on(&scripts::GET, partition).arg(message.arguments());
+            let get = Command::on(&scripts::GET, partition).arg(message.arguments()).arg(0);
             get.read(partition, read_found)
         };
         let (Partition { topic, .. }, found) = self.on(message, get).await?;
-        Ok((topic, found.ok_or(Error::MessageNotFound)?))
+        let mut found = found.ok_or(Error::MessageNotFound)?;
+        self.explain(&topic, [&mut found]).await?;
+        Ok((topic, found))
+    }
+
+    /// Has this message been acknowledged, or is it dead or gone?
+    ///
+    /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn has_ended(&self, id: MessageId) -> Result<bool, Error> {
+        let get = |partition: &Partition| {
+            let get = Command::on(&scripts::GET, partition).arg(&id.member()[..]).arg(("", 1));
+            get.read(partition, |reply| {
+                if reply.word() == Some("NONE") {
+                    return Ok(true);
+                }
+                reply.now()?;
+                let mut fields = reply.fields()?;
+                fields.member()?;
+                let state = State::from_word(&fields.text()?).ok_or(CallError::Internal)?;
+                Ok(matches!(state, State::Dead | State::Acked))
+            })
+        };
+        match self.on(&MessageRef::Id(id), get).await {
+            Ok((_, ended)) => Ok(ended),
+            Err(Error::MessageNotFound) => Ok(true),
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -80,10 +107,19 @@ pub(super) fn read_snapshot(
     let (last_error, events) = (last_error(&written), Event::read_all(&written));
     let granted = over.filter(|_| state == State::Leased);
     let events = all_events(&id, granted, attempts, events);
+    let waits = match state {
+        State::Leased => Some(Waits::of_leased(at)),
+        _ if fields.is_empty() => None,
+        _ => {
+            let all = TopicWaits::read(&mut fields.fields()?)?;
+            let own = GroupWaits::read(&mut fields.fields()?, partition)?;
+            Some(Waits::new(topic, at, &written, all, own, Some(&body)))
+        }
+    };
     Ok(MessageSnapshot {
         id,
         state,
-        at,
+        at: waits.as_ref().map_or(at, |waits| waits.due),
         attempts,
         attempts_left,
         options: extra.options,
@@ -93,6 +129,8 @@ pub(super) fn read_snapshot(
         last_error,
         written,
         events,
+        waits: waits.map(Box::new),
+        waiting_for: None,
     })
 }
 

@@ -37,6 +37,7 @@ mod turns;
 mod types;
 mod upgrade;
 mod versions;
+mod waiting;
 
 use callbacks::{callback_names, hosts, push};
 use leases::{ack, extend, grants, groups, lease, nack, settle};

@@ -1,10 +1,11 @@
 //! What goes into the store's methods and comes out of them, apart from the scripts behind.
 
 pub use super::names::*;
+use super::waiting::Waits;
 use deadpool_redis::redis::Cmd;
 pub use dueq_model::is_default;
 use dueq_model::{
-    Backoff, Body, BodyChange, CallReport, Event, MessageId, Millis, State, TopicName,
+    Backoff, Body, BodyChange, CallReport, Event, MessageId, Millis, State, TopicName, WaitingFor,
 };
 use serde::{Deserialize, Serialize};
 
@@ -183,6 +184,10 @@ pub struct MessageSnapshot {
     pub written: String,
     /// What happened to it, oldest first, `published` included; empty in lists.
     pub events: Vec<Event>,
+    /// What its partition knows of why it waits; `None` once the reason is known, and for one that has ended.
+    pub(crate) waits: Option<Box<Waits>>,
+    /// Why it is not being worked on; `None` for one that has ended.
+    pub waiting_for: Option<WaitingFor>,
 }
 
 /// What a consumer says as it gives a lease back.

@@ -34,3 +34,4 @@ mod signing;
 mod stopping;
 mod tenants;
 mod traces;
+mod waiting;

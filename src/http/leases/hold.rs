@@ -105,11 +105,12 @@ answer! {
     responses((status = 204, description = "The message is deleted or acknowledged"), LeaseProblems, RedisProblems),
 )]
 pub async fn ack_message(
-    State(state): State<AppState>,
+    cx: Context,
     IdPath(id): IdPath,
     JsonBody(request, _): JsonBody<AckRequest>,
 ) -> Result<StatusCode, Problem> {
-    state.store.settle(id, &request.lease_token, Ack::default()).await?;
+    let acked = cx.store.settle(id, &request.lease_token, Ack::default()).await;
+    cx.of_message(&id, acked).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -123,13 +124,13 @@ pub async fn ack_message(
     responses((status = 200, description = "The lease has ended", body = NackedMessage), LeaseProblems, RedisProblems),
 )]
 pub async fn nack_message(
-    State(state): State<AppState>,
+    cx: Context,
     IdPath(id): IdPath,
     JsonBody(request, _): JsonBody<NackRequest>,
 ) -> Result<Response, Problem> {
     let nack = Nack::Asked(request.nack.0.into());
-    let nacked = state.store.settle(id, &request.lease_token, nack).await?;
-    let Nacked { state, due_at, attempt } = nacked;
+    let nacked = cx.store.settle(id, &request.lease_token, nack).await;
+    let Nacked { state, due_at, attempt } = cx.of_message(&id, nacked).await?;
     Ok(json(&NackedMessage { id, state, due_at: due_at.map(Instant), attempt }))
 }
 
@@ -142,13 +143,13 @@ pub async fn nack_message(
     responses((status = 200, description = "The extended lease", body = ExtendedLease), LeaseProblems, RedisProblems),
 )]
 pub async fn extend_lease(
-    State(state): State<AppState>,
+    cx: Context,
     IdPath(id): IdPath,
     JsonBody(request, _): JsonBody<ExtendRequest>,
 ) -> Result<Response, Problem> {
     let extend = Extend { lease_ms: request.lease_ms.get(), shortens: false };
-    let extended = state.store.settle(id, &request.lease_token, extend).await?;
-    let Extended { lease_ms, lease_expires_at } = extended;
+    let extended = cx.store.settle(id, &request.lease_token, extend).await;
+    let Extended { lease_ms, lease_expires_at } = cx.of_message(&id, extended).await?;
     Ok(json(&ExtendedLease { id, lease_ms, lease_expires_at: Instant(lease_expires_at) }))
 }
 

@@ -7,11 +7,18 @@ pub(crate) mod fingerprint;
 pub(crate) mod publish;
 pub(crate) mod search;
 pub(crate) mod view;
+pub(crate) mod wait;
 
-use crate::{callbacks::CallbackRequest, messages::view::Message, prelude::*};
-use axum::http::header;
-use dueq_model::{BodyChange, Callback, Content, OCTETS};
+use crate::{
+    callbacks::CallbackRequest, messages::view::Message, prelude::*, server::activity::Activity,
+};
+use axum::{
+    Extension,
+    http::{HeaderValue, header},
+};
+use dueq_model::{BodyChange, Callback, Content, MAX_WAIT_MS, OCTETS};
 use dueq_store::{MessageRef, MessageUpdate, Topic};
+use std::{sync::Arc, time::Duration};
 
 request! {
     /// Query parameters of routes that delete.
@@ -21,16 +28,40 @@ request! {
     }
 }
 
+request! {
+    /// Query parameters of getMessage.
+    pub struct GetMessageParams {
+        /// Wait until the message is acknowledged, dead or gone, for so long at most, ms, up to a minute. Keep it 5 s below every
+        /// timeout on the way.
+        pub wait_ms: Bounded<0, MAX_WAIT_MS> = Bounded::new(0),
+    }
+}
+
 /// Get a message.
 ///
-/// Returns the message in any state, with its payload and its last 20 events.
+/// Returns the message in any state, with its payload and its last 20 events. With `wait_ms` the request waits until the message
+/// has ended: it is acknowledged, dead or gone. After that time it returns what the message is then. 404 says `topic` and
+/// `published_at`, of the id, if the topic exists.
 #[utoipa::path(
-    get, path = "/messages/{id}", tag = "messages", params(IdPath),
+    get, path = "/messages/{id}", tag = "messages", params(IdPath, GetMessageParams),
     responses((status = 200, description = "The message", body = Message), MessageProblems, RedisProblems),
 )]
-pub async fn get_message(cx: Context, IdPath(id): IdPath, _: NoQuery) -> Answer {
-    let (topic, found) = cx.store.get(&MessageRef::Id(id)).await?;
-    Ok(json(&Message::whole(&topic, &found, sees_answers(&cx.caller, &topic))))
+pub async fn get_message(
+    cx: Context,
+    IdPath(id): IdPath,
+    Query(GetMessageParams { wait_ms }): Query<GetMessageParams>,
+    activity: Option<Extension<Arc<Activity>>>,
+) -> Answer {
+    let activity = activity.map(|Extension(activity)| activity);
+    let wait = Duration::from_millis(wait_ms.get());
+    let is_cut = !wait.is_zero() && Box::pin(wait::until_ended(&cx, id, activity, wait)).await?;
+    let got = cx.store.get(&MessageRef::Id(id)).await;
+    let (topic, found) = cx.of_message(&id, got).await?;
+    let mut response = json(&Message::whole(&topic, &found, sees_answers(&cx.caller, &topic)));
+    if is_cut {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    Ok(response)
 }
 
 /// Get a message's payload.
@@ -46,7 +77,8 @@ pub async fn get_message(cx: Context, IdPath(id): IdPath, _: NoQuery) -> Answer 
     ),
 )]
 pub async fn get_message_payload(cx: Context, IdPath(id): IdPath, _: NoQuery) -> Answer {
-    let (_, found) = cx.store.get(&MessageRef::Id(id)).await?;
+    let got = cx.store.get(&MessageRef::Id(id)).await;
+    let (_, found) = cx.of_message(&id, got).await?;
     let content = found.body.ok_or(Error::Internal)?.content;
     let extension = if let Content::Json(_) = &content { "json" } else { "bin" };
     let headers = [
@@ -75,7 +107,8 @@ pub async fn delete_message(
     IdPath(id): IdPath,
     Query(DeleteParams { force }): Query<DeleteParams>,
 ) -> Result<StatusCode, Problem> {
-    cx.store.delete(&MessageRef::Id(id), force).await?;
+    let deleted = cx.store.delete(&MessageRef::Id(id), force).await;
+    cx.of_message(&id, deleted).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -91,7 +124,8 @@ pub async fn delete_message(
     ),
 )]
 pub async fn redrive_message(cx: Context, IdPath(id): IdPath, _: NoBody) -> Answer {
-    let (topic, found) = cx.store.redrive_message(id).await?;
+    let redriven = cx.store.redrive_message(id).await;
+    let (topic, found) = cx.of_message(&id, redriven).await?;
     Ok(json(&Message::whole(&topic, &found, sees_answers(&cx.caller, &topic))))
 }
 
@@ -210,7 +244,11 @@ async fn update(cx: &Context, which: MessageRef, request: UpdateMessageRequest) 
     let update = MessageUpdate { by: cx.caller.owner().to_owned(), ..request.into_update() };
     let url = update.body.callback.as_ref().and_then(|callback| Some(&callback.as_ref()?.url));
     cx.check_url(url, || "callback.url".to_owned())?;
-    let (topic, found) = cx.store.update(&which, update).await?;
+    let updated = cx.store.update(&which, update).await;
+    let (topic, found) = match &which {
+        MessageRef::Id(id) => cx.of_message(id, updated).await?,
+        MessageRef::Key(..) => updated?,
+    };
     Ok(json(&Message::whole(&topic, &found, sees_answers(&cx.caller, &topic))))
 }
 

@@ -1,14 +1,15 @@
 //! A message as answers show it: alone with its events, or in a list.
 
-use crate::{callbacks::CallbackView, prelude::*};
+use crate::{callbacks::CallbackView, openapi::describe::described, prelude::*};
 use dueq_model::{
-    Backoff, Body, CallReport, Content, Event, EventKind, MessageId, Millis, OCTETS,
-    State as MessageState, TopicName, masked,
+    Backoff, Body, CallPlace, CallReport, Content, Event, EventKind, MessageId, Millis, OCTETS,
+    State as MessageState, TopicName, WaitingFor, masked,
 };
 use dueq_store::{MessageOptions, MessageSnapshot, Topic};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::{borrow::Cow, collections::BTreeMap};
+use utoipa::ToSchema;
 
 /// What others see in place of an answer.
 const HIDDEN_ANSWER: &str = "hidden: the request carried a secret";
@@ -50,8 +51,10 @@ answer! {
         expires_at: Option<Instant>,
         /// When it was published.
         published_at: Instant,
-        /// When it is due, or fell due. Only for `delayed` and `ready`.
+        /// When it is due, or fell due. Only for `delayed`, `ready` and `blocked`. That of a message whose call has no place stays.
         due_at: Option<Instant>,
+        /// Why it is not being worked on now. Absent for `dead` and `acked`.
+        waiting_for: Option<Waiting<'a>>,
         /// When its lease ends; only for `leased`.
         lease_expires_at: Option<Instant>,
         /// When it died; only for `dead`.
@@ -60,6 +63,96 @@ answer! {
         last_error: Option<&'a str>,
         /// Its last 20 events, oldest first. Not in lists.
         events: Option<Vec<MessageEvent<'a>>>,
+    }
+}
+
+answer! {
+    /// Why a message is not being worked on now.
+    #[name = "WaitingFor"]
+    pub struct Waiting<'a> {
+        /// The first reason that holds.
+        reason: WaitingReason,
+        /// When that ends: for `lease`, `backoff`, `due` and `rate`.
+        until: Option<Instant>,
+        /// The error after which it waits, if one was given. For `backoff`. At most 1024 characters.
+        error: Option<&'a str>,
+        /// The host of its call, name and port. For `host_paused`.
+        #[example = "example.com:443"]
+        host: Option<&'a str>,
+        /// The first of the messages of its group that are ahead of it. For `group`.
+        message_id: Option<MessageId>,
+        /// How many messages of its group are ahead of it. For `group`.
+        ahead: Option<i64>,
+        /// How many messages of its topic may be leased, which are. For `limit`.
+        max_leased: Option<i64>,
+        /// Which place its call lacks. For `no_place`.
+        place: Option<CallPlace>,
+    }
+}
+
+/// Why a message is not being worked on; of several reasons the first in this list. `lease`: a consumer has it. `topic_paused`: its
+/// topic is paused. `backoff`: it failed and waits for its next attempt. `due`: it is not due yet. `host_paused`: calls to its
+/// host are paused. `group_paused`: its group is paused. `group`: others of its group come first. `limit`: its topic has `max_leased`
+/// messages leased. `rate`: the rate of its group or its topic is used up. `no_place`: as many calls are under way as may.
+/// `consumer`: it is ready, and waits for a consumer, or for dueq to call it.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitingReason {
+    Lease,
+    TopicPaused,
+    Backoff,
+    Due,
+    HostPaused,
+    GroupPaused,
+    Group,
+    Limit,
+    Rate,
+    NoPlace,
+    Consumer,
+}
+
+described! {
+    WaitingReason: |document| document.component::<WaitingReason>();
+    CallPlace: |document| document.component::<CallPlace>();
+}
+
+impl<'a> From<&'a WaitingFor> for Waiting<'a> {
+    fn from(waiting_for: &'a WaitingFor) -> Self {
+        let none = |reason| Self {
+            reason,
+            until: None,
+            error: None,
+            host: None,
+            message_id: None,
+            ahead: None,
+            max_leased: None,
+            place: None,
+        };
+        let until = |reason, at: &Millis| Self { until: Some(Instant(*at)), ..none(reason) };
+        match waiting_for {
+            WaitingFor::Lease(at) => until(WaitingReason::Lease, at),
+            WaitingFor::TopicPaused => none(WaitingReason::TopicPaused),
+            WaitingFor::Backoff(at, error) => {
+                Self { error: error.as_deref(), ..until(WaitingReason::Backoff, at) }
+            }
+            WaitingFor::Due(at) => until(WaitingReason::Due, at),
+            WaitingFor::HostPaused(host) => {
+                Self { host: Some(host), ..none(WaitingReason::HostPaused) }
+            }
+            WaitingFor::GroupPaused => none(WaitingReason::GroupPaused),
+            WaitingFor::Group(first, ahead) => {
+                let (message_id, ahead) = (Some(*first), Some(*ahead));
+                Self { message_id, ahead, ..none(WaitingReason::Group) }
+            }
+            WaitingFor::Limit(most) => {
+                Self { max_leased: Some(*most), ..none(WaitingReason::Limit) }
+            }
+            WaitingFor::Rate(at) => until(WaitingReason::Rate, at),
+            WaitingFor::NoPlace(place) => {
+                Self { place: Some(*place), ..none(WaitingReason::NoPlace) }
+            }
+            WaitingFor::Consumer => none(WaitingReason::Consumer),
+        }
     }
 }
 
@@ -139,6 +232,7 @@ impl<'a> Message<'a> {
             expires_at: found.expires_at.map(Instant),
             published_at: Instant(found.id.published()),
             due_at: due.then_some(Instant(found.at)),
+            waiting_for: found.waiting_for.as_ref().map(Waiting::from),
             lease_expires_at: at(MessageState::Leased),
             died_at: at(MessageState::Dead),
             last_error: found.last_error.as_deref(),

@@ -10,7 +10,7 @@ use axum::{
     http::{HeaderName, HeaderValue, Response, StatusCode, header},
     response::IntoResponse,
 };
-use dueq_model::error::Error;
+use dueq_model::{MessageId, Millis, TopicName, error::Error, format_instant};
 use serde::Serialize;
 use std::{borrow::Cow, sync::Arc};
 use utoipa::ToSchema;
@@ -34,6 +34,8 @@ pub struct Problem {
     detail: Cow<'static, str>,
     errors: Vec<FieldError>,
     headers: Vec<(HeaderName, HeaderValue)>,
+    /// The topic of a message that is not there, and when it was published, ms.
+    gone: Option<(TopicName, Millis)>,
 }
 
 /// Why a request was refused or failed (RFC 9457). Programs should look at `code`. With `topic_full`, `rate_limited`,
@@ -63,13 +65,21 @@ pub struct ProblemBody {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub errors: Vec<FieldError>,
+    /// The topic that the id is of. Only with `message_not_found`, if the API key may read the topic.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false, example = "orders")]
+    pub topic: Option<String>,
+    /// When a message with this id was published, RFC 3339 in UTC with ms, if there was one. With `topic`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false, format = DateTime)]
+    pub published_at: Option<String>,
 }
 
 impl Problem {
     /// A problem with this code and explanation.
     pub fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
         let (status, detail) = (code.status(), detail.into());
-        Self { status, code, detail, errors: Vec::new(), headers: Vec::new() }
+        Self { status, code, detail, errors: Vec::new(), headers: Vec::new(), gone: None }
     }
 
     /// Well-formed input that is not allowed (422), field by field. A field without a name is the body as a whole.
@@ -94,6 +104,14 @@ impl Problem {
     pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));
         self
+    }
+
+    /// There is no message of this id, which is of this topic. For a caller who may read the topic.
+    pub fn gone(topic: &TopicName, id: &MessageId) -> Self {
+        let detail = "no such message is held any more: it was acknowledged, deleted or purged, or it expired, which \
+            is not known, or there never was one";
+        let gone = Some((topic.clone(), id.published()));
+        Self { gone, ..Self::new(Code::MessageNotFound, detail) }
     }
 
     /// A problem for an answer that something below the routes made, by its status.
@@ -136,6 +154,8 @@ impl Problem {
             code: self.code.word().to_owned(),
             request_id: request_id.to_owned(),
             errors: self.errors.clone(),
+            topic: self.gone.as_ref().map(|(topic, _)| topic.to_string()),
+            published_at: self.gone.as_ref().map(|(_, at)| format_instant(*at)),
         }
     }
 }

@@ -11,7 +11,8 @@ use super::{
     trace::CallSpan,
 };
 use dueq_model::{
-    CallReport, Millis, State, TopicName, derived, error::Error, format_instant, is_shared,
+    CallPlace, CallReport, Millis, State, TopicName, derived, error::Error, format_instant,
+    is_shared,
 };
 use dueq_store::{
     Ack, Call, CallCounts, CallEnd, Extend, Granted, InForce, Nack, NackKind, NackRequest, Settle,
@@ -145,12 +146,20 @@ impl Dispatcher {
         None
     }
 
-    /// Gives back a message that has no slot before `until`, and reports it to its sender. If that has ended, the message is
+    /// Gives back a message that has no slot before `until`, for lack of this place, and reports it to its sender. If that has ended, the message is
     /// made due at once, since nobody else would fetch it back before its time.
-    pub fn park(&self, context: Arc<DispatchContext>, granted: Granted, until: Millis) {
+    pub fn park(
+        &self,
+        context: Arc<DispatchContext>,
+        granted: Granted,
+        until: Millis,
+        place: Option<CallPlace>,
+    ) {
         let this = self.clone();
         self.spawn(async move {
-            this.give_back(&granted, until).await;
+            let lease_expires_at = granted.lease_expires_at;
+            let put_off = Some((granted.due_at, place));
+            this.retry(&granted, Nack::Park { due_at: until, lease_expires_at, put_off }).await;
             let parked = Parked { id: granted.id, until, due_at: granted.due_at };
             let report = Report::Parked(context.host(&granted.body), parked);
             if context.reports.send(report).is_err() {
@@ -287,7 +296,7 @@ impl Dispatcher {
     /// Gives back a message whose call was not sent.
     pub async fn give_back(&self, granted: &Granted, due_at: Millis) {
         let lease_expires_at = granted.lease_expires_at;
-        self.retry(granted, Nack::Park { due_at, lease_expires_at }).await;
+        self.retry(granted, Nack::Park { due_at, lease_expires_at, put_off: None }).await;
     }
 
     /// Makes the lease `LEASE_MS` long from now. Returns when it ends.

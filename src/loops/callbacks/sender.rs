@@ -6,7 +6,7 @@ use super::{
     context::{DispatchContext, Report},
     dispatcher::{Dispatcher, LEASE_MS},
     parked::{Parked, ParkedMessages},
-    slots::{HostKey, Limits, Offered, Slots},
+    slots::{HostKey, Limits, Offered, Parking, Slots},
 };
 use dueq_base::metrics::CallMetrics;
 use dueq_model::{Push, TopicName, error::Error};
@@ -270,14 +270,14 @@ impl Sender {
             match self.slots.offer(host.clone(), bytes, granted, now, limits) {
                 Offered::Begin(granted) => self.dispatcher.begin(context.clone(), host, granted),
                 Offered::Wait => {}
-                Offered::Park(message, wait) => parked.push((message, wait)),
+                Offered::Park(message, wait, place) => parked.push((message, wait, place)),
             }
         }
         self.park(&context, parked).await;
     }
 
     /// Gives back messages that do not get a slot soon.
-    async fn park(&self, context: &Arc<DispatchContext>, parked: Vec<(Granted, Duration)>) {
+    async fn park(&self, context: &Arc<DispatchContext>, parked: Vec<Parking<Granted>>) {
         if let Some(rate) = context.push.rate_per_s
             && !parked.is_empty()
         {
@@ -289,8 +289,9 @@ impl Sender {
             }
         }
         let now = self.dispatcher.store.now();
-        for (granted, wait) in parked {
-            self.dispatcher.park(context.clone(), granted, now + wait.as_millis() as i64);
+        for (granted, wait, place) in parked {
+            let until = now + wait.as_millis() as i64;
+            self.dispatcher.park(context.clone(), granted, until, place);
         }
     }
 }

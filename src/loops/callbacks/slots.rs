@@ -11,6 +11,7 @@
 mod host;
 mod usage;
 
+use dueq_model::CallPlace;
 use dueq_store::PausedHosts;
 use host::Host;
 use std::{
@@ -55,9 +56,12 @@ pub(super) enum Offered<M> {
     Begin(M),
     /// Keep it here until it has a slot.
     Wait,
-    /// Park it for this long.
-    Park(M, Duration),
+    /// Park it for this long, for lack of this place.
+    Park(M, Duration, Option<CallPlace>),
 }
+
+/// A message to park, for how long, and the place that it lacks; `None`: its host is paused.
+pub(super) type Parking<M> = (M, Duration, Option<CallPlace>);
 
 /// A message that waits for a slot.
 struct Waiting<M> {
@@ -155,7 +159,8 @@ impl<M> Slots<M> {
         }
         let full = self.waiting >= MAX_WAITING || self.waiting_bytes + bytes > MAX_WAITING_BYTES;
         if full || entry.waiting.len() >= entry.max_waiting(now, limits) {
-            return Offered::Park(message, entry.park(now, limits));
+            let place = entry.lacks(&self.usage, limits);
+            return Offered::Park(message, entry.park(now, limits), place);
         }
         if entry.waiting.is_empty() {
             self.round_robin.push_back(host);
@@ -225,7 +230,7 @@ impl<M> Slots<M> {
         }
         let Some(host) = self.hosts.get_mut(host) else {
             let state = HostState { silent: true, failed: false, address: ip_of(host) };
-            return if self.usage.has_slot(state, 0, limits) { free } else { 0 };
+            return if self.usage.lacks(state, 0, limits).is_none() { free } else { 0 };
         };
         if !host.waiting.is_empty() || !host.has_slot(&self.usage, limits) {
             return 0;
@@ -259,20 +264,21 @@ impl<M> Slots<M> {
         None
     }
 
-    /// Removes the messages that have waited too long or are expected to, and returns for how long to park each.
-    pub fn overdue(&mut self, now: Instant, limits: Limits) -> Vec<(M, Duration)> {
+    /// Removes the messages that have waited too long or are expected to, and returns how to park each.
+    pub fn overdue(&mut self, now: Instant, limits: Limits) -> Vec<Parking<M>> {
         let mut parked = Vec::new();
-        for host in self.hosts.values_mut() {
+        for host in self.hosts.values_mut().filter(|host| !host.waiting.is_empty()) {
+            let place = host.lacks(&self.usage, limits);
             while host.waiting.front().is_some_and(|first| first.since + MAX_WAIT <= now) {
                 let Some(Waiting { bytes, message, .. }) = host.waiting.pop_front() else { break };
                 self.waiting_bytes -= bytes;
-                parked.push((message, host.park(now, limits)));
+                parked.push((message, host.park(now, limits), place));
             }
             let most = host.max_waiting(now, limits);
             if host.waiting.len() > most {
                 for Waiting { bytes, message, .. } in host.waiting.split_off(most) {
                     self.waiting_bytes -= bytes;
-                    parked.push((message, host.park(now, limits)));
+                    parked.push((message, host.park(now, limits), place));
                 }
             }
         }

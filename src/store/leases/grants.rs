@@ -138,7 +138,7 @@ fn send_back(registry: &Registry, topic: &Arc<Topic>, messages: &[Granted]) -> S
         let Granted { id, claims, due_at, lease_expires_at, .. } = *granted;
         // Nobody has the token of a message that dueq was to send itself.
         let what = match topic.settings.push {
-            Some(_) => Nack::Park { due_at, lease_expires_at },
+            Some(_) => Nack::Park { due_at, lease_expires_at, put_off: None },
             None => Nack::Return(due_at),
         };
         (Partition::holding(topic, id), Held { id, claims, what })

@@ -9,7 +9,7 @@ use crate::{
     types::{Call, NackKind, NackRequest, Nacked, json_bytes},
 };
 use deadpool_redis::redis::Cmd;
-use dueq_model::{Millis, State, error::Error};
+use dueq_model::{CallPlace, Millis, State, error::Error};
 
 /// A topic in which messages die is looked at this soon (ms): it may hold more dead ones than it keeps.
 const DEAD_SWEEP_DELAY_MS: Millis = 1_000;
@@ -28,6 +28,8 @@ pub enum Nack {
         due_at: Millis,
         /// When the lease ends.
         lease_expires_at: Millis,
+        /// When it was due before that is later, and the place that its call lacked; `None` there: its host is paused.
+        put_off: Option<(Millis, Option<CallPlace>)>,
     },
 }
 
@@ -72,6 +74,9 @@ impl Settle for Nack {
                     command.arg("").arg(serde_json::to_string(reason).unwrap_or_default());
                 }
                 Self::Asked(NackRequest { call, .. }) => Call::write(call.as_ref(), command),
+                Self::Park { put_off: Some((since, place)), .. } => {
+                    command.arg(*since).arg(CallPlace::word(*place));
+                }
                 _ => Call::write(None, command),
             }
         }

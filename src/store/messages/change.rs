@@ -71,7 +71,10 @@ impl Store {
         id: MessageId,
     ) -> Result<(Arc<Topic>, MessageSnapshot), Error> {
         let (topic, shown) = self.change_one(&MessageRef::Id(id), Change::Redrive).await?;
-        Ok((topic, shown.ok_or(Error::Internal)?))
+        let mut shown = shown.ok_or(Error::Internal)?;
+        // It is redriven, whether it is known what it waits for or not.
+        let _ = self.explain(&topic, [&mut shown]).await;
+        Ok((topic, shown))
     }
 
     async fn change_one(

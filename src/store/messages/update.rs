@@ -41,7 +41,11 @@ impl Store {
             };
             let change = |partition: &Partition| change(partition, message, &update, body.clone());
             match self.on(message, change).await? {
-                (it, Updated::Done(snapshot)) => return Ok((it.topic, *snapshot)),
+                (it, Updated::Done(mut snapshot)) => {
+                    // The update is done, whether it is known what the message waits for or not.
+                    let _ = self.explain(&it.topic, [&mut *snapshot]).await;
+                    return Ok((it.topic, *snapshot));
+                }
                 (_, Updated::Refused(error)) => return Err(error),
                 (_, Updated::Changed) => {}
             }

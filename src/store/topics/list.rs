@@ -10,10 +10,11 @@ use crate::{
     message::decode_or_empty,
     partition::{Partition, PartitionName},
     registry::Topic,
-    reply::{CallError, Reply},
+    reply::{CallError, Fields, Reply},
     scripts,
     turns::Round,
     types::{ListCursor, MessagePage, MessageSnapshot, json_bytes},
+    waiting::{GroupWaits, TopicWaits, Waits},
 };
 use bytes::Bytes;
 use dueq_model::{
@@ -138,6 +139,7 @@ impl Store {
         let (mut search, mut items) = (Search::new(), Vec::new());
         let (topic, next) =
             self.search(name, listing, &mut search, |found| items.push(found)).await?;
+        self.explain(&topic, &mut items).await?;
         Ok((topic, MessagePage { items, next, scanned: search.scanned }))
     }
 
@@ -176,7 +178,10 @@ impl Store {
         let sources = topic.all().flat_map(|it| sets.iter().map(move |set| (it.clone(), set)));
         let mut sources: Vec<_> = sources.map(|(it, set)| source(it, set)).collect();
         let (mut count, mut bytes, mut last) = (0, 0, None);
-        let reads_bodies = bodies || query.is_some_and(MessageQuery::needs_body);
+        // Only a body says where its call goes.
+        let is_held_up =
+            topic.settings.push.is_some() && !self.read_paused_hosts().await?.is_empty();
+        let reads_bodies = bodies || is_held_up || query.is_some_and(MessageQuery::needs_body);
         while count < limit && bytes < most_bytes {
             // However slow Redis is, each page gets on.
             if query.is_some() && last.is_some() && search.is_over() {
@@ -331,6 +336,10 @@ pub(crate) fn read_listed(
     let topic_max = reply.int()?;
     let (mut places, mut extras) = (reply.fields()?, reply.fields()?);
     let (mut bodies, mut events, topic_ttl) = (reply.fields()?, reply.fields()?, reply.int()?);
+    let (mut all, mut own) = (None, Fields::none());
+    if !reply.is_empty() {
+        (all, own) = (Some(TopicWaits::read(&mut reply.fields()?)?), reply.fields()?);
+    }
     let mut items = Vec::with_capacity(extras.len());
     while !places.is_empty() {
         let score = places.int()?;
@@ -340,7 +349,9 @@ pub(crate) fn read_listed(
         // There are none at all where no message of the topic has any.
         let written = if events.is_empty() { Bytes::new() } else { events.bytes()? };
         // One message with damaged events must not hide the others.
-        let last_error = last_error(&String::from_utf8_lossy(&written));
+        let written = String::from_utf8_lossy(&written);
+        let last_error = last_error(&written);
+        let own = GroupWaits::read(&mut own, reply.partition)?;
         let mut bytes = last_error.as_deref().map_or(0, json_bytes);
         let body = match with_bodies {
             false => None,
@@ -355,6 +366,11 @@ pub(crate) fn read_listed(
             }
         };
         let at = instant_of(state, part, score);
+        let reasons = match all {
+            Some(all) => Some(Waits::new(reply.topic(), at, &written, all, own, body.as_ref())),
+            None if state == State::Leased => Some(Waits::of_leased(at)),
+            None => None,
+        };
         let held = i64::from(matches!(state, State::Leased | State::Acked));
         let max = extra.options.max_attempts.map_or(topic_max, i64::from);
         let waits = matches!(state, State::Delayed | State::Ready | State::Blocked);
@@ -367,7 +383,7 @@ pub(crate) fn read_listed(
         let message = MessageSnapshot {
             id,
             state,
-            at,
+            at: reasons.as_ref().map_or(at, |known| known.due),
             attempts: extra.attempts.saturating_add(held),
             attempts_left: max.saturating_sub(extra.counted).saturating_sub(held).max(0),
             options: extra.options,
@@ -377,6 +393,8 @@ pub(crate) fn read_listed(
             last_error,
             written: String::new(),
             events: Vec::new(),
+            waits: reasons.map(Box::new),
+            waiting_for: None,
         };
         items.push(Listed { message, cursor: ListCursor { part, score, member }, bytes });
     }

@@ -104,7 +104,7 @@ proptest! {
     ) {
         let how = |kind: u8| match kind {
             0 => Nack::Return(1),
-            1 => Nack::Park { due_at: 1, lease_expires_at: 1 },
+            1 => Nack::Park { due_at: 1, lease_expires_at: 1, put_off: Some((0, None)) },
             2 => Nack::Asked(NackRequest { kind: NackKind::Released, ..NackRequest::default() }),
             _ => Nack::Asked(NackRequest::default()),
         };

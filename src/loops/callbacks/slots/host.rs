@@ -4,6 +4,7 @@ use super::{
     INITIAL_CALL_TIME, LOCAL_WINDOW, Limits, Waiting, calls_within_window,
     usage::{HostState, Usage, ip_of},
 };
+use dueq_model::CallPlace;
 use std::{collections::VecDeque, time::Duration};
 use tokio::time::Instant;
 
@@ -52,7 +53,13 @@ impl<M> Host<M> {
     }
 
     pub fn has_slot(&self, usage: &Usage, limits: Limits) -> bool {
-        !self.paused && usage.has_slot(self.state, self.in_flight, limits)
+        !self.paused && usage.lacks(self.state, self.in_flight, limits).is_none()
+    }
+
+    /// The place that messages wait for which it has no slot for; `None` while it is paused.
+    pub fn lacks(&self, usage: &Usage, limits: Limits) -> Option<CallPlace> {
+        let lacks = || usage.lacks(self.state, self.in_flight, limits).unwrap_or(CallPlace::Host);
+        (!self.paused).then(lacks)
     }
 
     pub fn begin(&mut self, usage: &mut Usage, now: Instant) {

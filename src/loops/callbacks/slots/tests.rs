@@ -24,10 +24,10 @@ fn a_host_that_never_answers_holds_its_slots_and_messages_for_others_pass_it() {
     // The longer a host makes no progress, the fewer messages may wait for it.
     let later = now + Duration::from_millis(200);
     assert_eq!(offer(&mut slots, "dead", 5, later), Offered::Wait);
-    assert!(matches!(offer(&mut slots, "dead", 6, later), Offered::Park(6, _)));
+    assert!(matches!(offer(&mut slots, "dead", 6, later), Offered::Park(6, _, _)));
     assert_eq!(offer(&mut slots, "alive", 7, later), Offered::Begin(7));
     let parked = slots.overdue(now + MAX_WAIT, LIMITS);
-    assert_eq!(parked.iter().map(|(message, _)| *message).collect::<Vec<_>>(), [3, 5]);
+    assert_eq!(parked.iter().map(|(message, ..)| *message).collect::<Vec<_>>(), [3, 5]);
     assert_eq!((slots.waiting, slots.in_flight()), (0, 3));
 }
 
@@ -67,7 +67,7 @@ fn waiting_messages_are_bounded_by_their_size() {
     let mut offer = |message| slots.offer("a".to_owned(), large, message, now, LIMITS);
     assert_eq!([offer(1), offer(2)], [Offered::Begin(1), Offered::Begin(2)]);
     assert_eq!([offer(3), offer(4)], [Offered::Wait, Offered::Wait]);
-    assert!(matches!(offer(5), Offered::Park(5, _)));
+    assert!(matches!(offer(5), Offered::Park(5, _, _)));
     assert_eq!(slots.clear().len(), 2);
     assert_eq!(slots.waiting_bytes, 0);
 }
@@ -79,7 +79,7 @@ fn parked_messages_come_back_one_by_one_as_fast_as_their_host_answers_and_never_
     offer(&mut slots, "slow", 1, now);
     let (mut parked, later) = (Vec::new(), now + Duration::from_secs(1));
     for message in 0..2_000 {
-        if let Offered::Park(_, wait) = offer(&mut slots, "slow", message, later) {
+        if let Offered::Park(_, wait, _) = offer(&mut slots, "slow", message, later) {
             parked.push(wait);
         }
     }
@@ -223,7 +223,7 @@ fn messages_of_a_host_without_any_slot_are_parked_ever_longer() {
         later,
         MANY,
     ) {
-        Offered::Park(_, wait) => wait,
+        Offered::Park(_, wait, _) => wait,
         offered => panic!("{offered:?}"),
     };
     let first = wait(&mut slots, now);
@@ -241,12 +241,12 @@ fn a_paused_host_gets_no_slot_until_it_is_resumed() {
     slots.pause(paused.clone(), now);
     assert_eq!(slots.begin(now, LIMITS), None);
     let parked = slots.overdue(now, LIMITS);
-    assert_eq!(parked.iter().map(|(message, _)| *message).collect::<Vec<_>>(), [3]);
+    assert_eq!(parked.iter().map(|(message, ..)| *message).collect::<Vec<_>>(), [3]);
     slots.call_ended("ill", Some(Duration::from_millis(1)), true, now);
     // One after another, however many there are.
     let mut last = parked[0].1;
     for message in 4..100 {
-        let Offered::Park(_, wait) = offer(&mut slots, "ill", message, now) else {
+        let Offered::Park(_, wait, _) = offer(&mut slots, "ill", message, now) else {
             panic!("a call of a paused host")
         };
         assert!(wait > last && wait <= MAX_HELD_TIME);
@@ -257,7 +257,7 @@ fn a_paused_host_gets_no_slot_until_it_is_resumed() {
     // A host that was never called is paused just so.
     slots.pause(PausedHosts::new([("new".to_owned(), 1)].into()), now);
     assert_eq!(slots.host_capacity("new", now, LIMITS), 0);
-    assert!(matches!(offer(&mut slots, "new", 5, now), Offered::Park(5, _)));
+    assert!(matches!(offer(&mut slots, "new", 5, now), Offered::Park(5, _, _)));
     assert!(slots.host_capacity("ill", now, LIMITS) > 0);
     assert_eq!(offer(&mut slots, "ill", 6, now), Offered::Begin(6));
 }
@@ -267,7 +267,7 @@ fn messages_of_a_paused_host_come_back_within_five_minutes_however_many_there_ar
     let (mut slots, now) = (Slots::new(), Instant::now());
     slots.pause(PausedHosts::new([("ill".to_owned(), 1)].into()), now);
     let wait = |message: u32| match offer(&mut slots, "ill", message, now) {
-        Offered::Park(_, wait) => wait,
+        Offered::Park(_, wait, _) => wait,
         other => panic!("{other:?}"),
     };
     let waits: Vec<_> = (0..300_000).map(wait).collect();

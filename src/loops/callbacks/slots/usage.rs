@@ -1,7 +1,7 @@
 //! Counts the slots in use: in all, by hosts that do not answer, and by address.
 
 use super::Limits;
-use dueq_model::network;
+use dueq_model::{CallPlace, network};
 use std::{collections::HashMap, net::IpAddr};
 
 /// What is known of a host.
@@ -31,18 +31,23 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// Returns whether a host in this state that uses `slots` slots may take another.
-    pub fn has_slot(&self, host: HostState, slots: usize, limits: Limits) -> bool {
+    /// Returns what a host in this state that uses `slots` slots lacks for another; `None` if it may take one.
+    pub fn lacks(&self, host: HostState, slots: usize, limits: Limits) -> Option<CallPlace> {
         let Limits { in_flight, per_host } = limits;
         let per_host = per_host.min(in_flight);
-        if slots >= per_host || self.in_flight >= in_flight {
-            return false;
+        let refuse = |may: bool, place| (!may).then_some(place);
+        if slots >= limits.per_host {
+            return Some(CallPlace::Host);
+        }
+        if self.in_flight >= in_flight {
+            return Some(CallPlace::Total);
         }
         let at = host.address.and_then(|address| self.by_address.get(&address));
         if !host.silent {
             // Of those that answer, one address has at most half of the slots, or as many as one host may. Others there that do
             // not answer take nothing from them.
-            return at.is_none_or(|at| at.in_flight - at.silent < per_host.max(in_flight / 2));
+            let may = at.is_none_or(|at| at.in_flight - at.silent < per_host.max(in_flight / 2));
+            return refuse(may, CallPlace::Address);
         }
         // Nor from the first call to a host, which shows whether it answers.
         let is_first = slots == 0 && !host.failed;
@@ -50,9 +55,12 @@ impl Usage {
         let share = per_host.max(in_flight - in_flight / 4);
         let others = self.silent.saturating_sub(slots);
         let left = share.saturating_sub(others);
-        self.silent < share
-            && slots < (per_host * left).div_ceil(share)
-            && (is_first || at.is_none_or(|at| at.silent < 4 * per_host))
+        refuse(self.silent < share, CallPlace::Total)
+            .or(refuse(slots < (per_host * left).div_ceil(share), CallPlace::Host))
+            .or_else(|| {
+                let may = is_first || at.is_none_or(|at| at.silent < 4 * per_host);
+                refuse(may, CallPlace::Address)
+            })
     }
 
     /// Adds slots that a host in this state takes.

@@ -39,7 +39,8 @@ pub async fn a_paused_host(setting: Setting) -> Report {
     let host = format!("/callbacks/hosts/{}", receiver.addr());
     client.post(&format!("{host}/pause"), &json!({})).await.expect(200);
     let callback = json!({"url": receiver.url("/"), "payload": 1});
-    let id = client.post("/callbacks", &callback).await.expect(201).text("id");
+    let sent = client.post("/callbacks", &callback).await.expect(201).json();
+    let id = text(&sent, "id").to_owned();
     let seen = eventually("it waits", || async {
         let seen = client.get(&id).await.expect(200).json();
         (seen["state"] == "delayed").then_some(seen)
@@ -47,6 +48,10 @@ pub async fn a_paused_host(setting: Setting) -> Report {
     .await;
     scene.demand(seen["attempts"] == 0, "I14 callbacks", || {
         format!("a callback that only waits is shown with attempts: {seen}")
+    });
+    let so = seen["due_at"] == sent["due_at"] && seen["waiting_for"]["reason"] == "host_paused";
+    scene.demand(so, "the contract", || {
+        format!("a callback whose host is paused is shown with another due time or reason: {seen}")
     });
     client.post(&format!("{host}/resume"), &json!({})).await.expect(200);
     let attempt = receiver.wait_for(1).await.remove(0).attempt();

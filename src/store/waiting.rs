@@ -1,0 +1,213 @@
+//! Why messages wait: what the scripts found in their partition, and what else has to be known for it.
+
+use super::{
+    Store,
+    batch::Command,
+    partition::Partition,
+    registry::Topic,
+    reply::{CallError, Fields, int, word},
+    types::MessageSnapshot,
+};
+use dueq_model::{
+    Body, CallPlace, MessageId, Millis, State, WaitingFor, error::Error, last_failure,
+    micros_between, put_off,
+};
+use futures_util::future::try_join_all;
+
+/// What holds for all messages of a topic, or of a partition.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TopicWaits {
+    /// Redis's time, ms.
+    now: Millis,
+    paused: bool,
+    /// Messages that are leased.
+    leases: i64,
+    /// Where the calls so far end at the topic's rate, µs.
+    call_at: i64,
+}
+
+impl TopicWaits {
+    /// Reads what `topic_reasons` returned.
+    pub fn read(fields: &mut Fields) -> Result<Self, CallError> {
+        let (now, paused) = (fields.int()?, fields.int()? == 1);
+        Ok(Self { now, paused, leases: fields.int()?, call_at: fields.int()? })
+    }
+}
+
+/// Why a message waits in its group.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum GroupWaits {
+    /// It does not.
+    #[default]
+    No,
+    Paused,
+    Behind {
+        ahead: i64,
+        first: MessageId,
+    },
+    /// For a turn at the group's rate.
+    Rate(Millis),
+    /// Its due time is that of a turn. Its own is this.
+    Turn(Millis),
+}
+
+impl GroupWaits {
+    /// Reads what `group_reasons` returned of the next message.
+    pub fn read(fields: &mut Fields, partition: &Partition) -> Result<Self, CallError> {
+        if fields.is_empty() {
+            return Ok(Self::No);
+        }
+        let (reason, number, first) = (fields.text()?, fields.int()?, fields.bytes()?);
+        Ok(match reason.as_str() {
+            "group_paused" => Self::Paused,
+            "group" => {
+                let member = first[..].try_into().map_err(|_| CallError::Internal)?;
+                let first = MessageId::from_member(&member, partition.route);
+                Self::Behind { ahead: number, first }
+            }
+            "rate" => Self::Rate(number),
+            "turn" => Self::Turn(number),
+            _ => Self::No,
+        })
+    }
+}
+
+/// What is known of why a message waits.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Waits {
+    /// Its due time as scripts see it; for a leased one the end of the lease.
+    at: Millis,
+    /// When it is due, or would be if its call had not been put off; for a leased one the end of the lease.
+    pub due: Millis,
+    put_off: Option<CallPlace>,
+    /// Whether it waits since it failed, and with which error.
+    failure: Option<Option<String>>,
+    all: TopicWaits,
+    own: GroupWaits,
+    /// Where its call goes, if that is known.
+    host: Option<String>,
+}
+
+impl Waits {
+    /// Those of a message that waits until `at`, whose events are `written`.
+    pub fn new(
+        topic: &Topic,
+        at: Millis,
+        written: &str,
+        all: TopicWaits,
+        own: GroupWaits,
+        body: Option<&Body>,
+    ) -> Self {
+        let (due, put_off) = put_off(written, at).unwrap_or((at, None));
+        let push = topic.settings.push.as_ref();
+        let url = push.zip(body).and_then(|(push, body)| match &body.callback {
+            Some(callback) => Some(&callback.url),
+            None => push.url.as_ref(),
+        });
+        let host = url.map(|url| url.host());
+        Self { at, due, put_off, failure: last_failure(written), all, own, host }
+    }
+
+    /// Those of a message that is leased until then.
+    pub fn of_leased(until: Millis) -> Self {
+        Self { due: until, ..Self::default() }
+    }
+
+    /// The first reason that holds.
+    fn reason(self, topic: &Topic, is_paused: impl Fn(&str) -> bool) -> WaitingFor {
+        let TopicWaits { now, paused, leases, call_at } = self.all;
+        let due = if let GroupWaits::Turn(due) = self.own { due } else { self.due };
+        if paused {
+            return WaitingFor::TopicPaused;
+        }
+        if due > now {
+            return match self.failure {
+                Some(error) => WaitingFor::Backoff(due, error),
+                None => WaitingFor::Due(due),
+            };
+        }
+        if let Some(host) = self.host.filter(|host| is_paused(host)) {
+            return WaitingFor::HostPaused(host);
+        }
+        match self.own {
+            GroupWaits::Paused => return WaitingFor::GroupPaused,
+            GroupWaits::Behind { ahead, first } => {
+                return WaitingFor::Group(first, ahead);
+            }
+            _ => {}
+        }
+        if let Some(max_leased) = topic.max_leased().filter(|most| leases >= *most) {
+            return WaitingFor::Limit(max_leased);
+        }
+        let turn = topic.rate_per_s().map_or(0, |rate| call_at + micros_between(rate) as i64);
+        match self.own {
+            GroupWaits::Rate(until) => WaitingFor::Rate(until),
+            GroupWaits::Turn(_) if self.at > now => WaitingFor::Rate(self.at),
+            _ if turn > now * 1000 => WaitingFor::Rate((turn + 999) / 1000),
+            _ => match self.put_off.filter(|_| self.at > now) {
+                Some(place) => WaitingFor::NoPlace(place),
+                None => WaitingFor::Consumer,
+            },
+        }
+    }
+}
+
+impl Topic {
+    /// How many messages of it are granted or called in a second, at most.
+    fn rate_per_s(&self) -> Option<f64> {
+        self.settings.push.as_ref().map_or(self.settings.rate_per_s, |push| push.rate_per_s)
+    }
+}
+
+impl Store {
+    /// Works out why these messages of a topic are not being worked on.
+    ///
+    /// Errors: `RedisUnavailable`, `OutcomeUnknown`, where other partitions have to be asked.
+    pub(crate) async fn explain(
+        &self,
+        topic: &Topic,
+        found: impl IntoIterator<Item = &mut MessageSnapshot>,
+    ) -> Result<(), Error> {
+        let (mut whole, mut paused) = (None, None);
+        for found in found {
+            let Some(mut waits) = found.waits.take() else { continue };
+            if found.state == State::Leased {
+                found.waiting_for = Some(WaitingFor::Lease(found.at));
+                continue;
+            }
+            let is_limited = topic.max_leased().is_some() || topic.rate_per_s().is_some();
+            if topic.is_split() && is_limited && waits.due <= waits.all.now {
+                let (leases, call_at) = match whole {
+                    Some(known) => known,
+                    None => *whole.insert(self.count_whole(topic, waits.all.now).await?),
+                };
+                waits.all = TopicWaits { leases, call_at, ..waits.all };
+            }
+            if waits.host.is_some() && waits.due <= waits.all.now && paused.is_none() {
+                // An instance that calls nobody does not follow them.
+                paused = Some(self.read_paused_hosts().await?);
+            }
+            let is_paused = |host: &str| paused.as_ref().is_some_and(|it| it.contains_key(host));
+            found.waiting_for = Some(waits.reason(topic, is_paused));
+        }
+        Ok(())
+    }
+
+    /// The leases of all partitions, as far as they count, and where the calls so far end at the topic's rate, µs.
+    async fn count_whole(&self, topic: &Topic, now: Millis) -> Result<(i64, i64), Error> {
+        let Some(first) = topic.partitions.first() else { return Ok((0, 0)) };
+        let call_at = Command::new("HGET").arg((&first.keys.meta, "call_at"));
+        let call_at = self.lanes.command(call_at).await?;
+        let call_at = word(&call_at).and_then(|at| at.parse().ok()).unwrap_or(0);
+        if topic.max_leased().is_none() {
+            return Ok((0, call_at));
+        }
+        let least = format!("({}", now * 2048 + 2047);
+        let sets = topic.partitions.iter().flat_map(|it| [&it.keys.unack, &it.keys.last]);
+        let counts = try_join_all(sets.map(async |set| {
+            let count = Command::new("ZCOUNT").arg((set, &least, "+inf"));
+            Ok::<_, Error>(int(self.lanes.command(count).await?)?)
+        }));
+        Ok((counts.await?.into_iter().sum(), call_at))
+    }
+}
