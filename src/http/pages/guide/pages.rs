@@ -62,6 +62,7 @@ pub static SECTIONS: LazyLock<Vec<Section>> = LazyLock::new(|| {
             "workers" "consume messages with a loop of one request"
             "callbacks" "have your URL called, signed and retried"
             "failures" "give a message back, and choose when it comes again"
+            "waiting" "what a message waits for, and what ends that"
             "dead-letters" "find, repair, redrive and forward messages that died"
             "debounce" "turn repeated events into one message: debounce, throttle, once"
             "tenants" "let no customer wait for the flood of another: webhooks, jobs, imports"
