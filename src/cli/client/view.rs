@@ -42,9 +42,20 @@ pub fn messages(items: &[Object]) -> String {
             item.text("key"),
             at("died_at"),
             shortened(&item.text("last_error")),
+            item.object("waiting_for").text("reason").replace('_', " "),
         ]
     };
-    let head = ["id", "state", "due", "lease ends", "attempts", "key", "died", "last error"];
+    let head = [
+        "id",
+        "state",
+        "due",
+        "lease ends",
+        "attempts",
+        "key",
+        "died",
+        "last error",
+        "waiting for",
+    ];
     list("messages", &head, &["attempts"], items, row)
 }
 
@@ -221,6 +232,8 @@ fn row(object: &Object, name: &str, raw: &str) -> Option<(String, String)> {
             (name.to_owned(), format!("{raw}{left}"))
         }
         "callback" => (name.to_owned(), callback(&object.object(name))),
+        "waiting_for" => ("waiting for".to_owned(), waiting_for(&object.object(name))),
+        "until" => (name.to_owned(), when(&plain(raw))),
         "lease_expires_at" => ("lease ends".to_owned(), when(&plain(raw))),
         _ => named(object, name, raw),
     };
@@ -248,6 +261,14 @@ fn named(object: &Object, name: &str, raw: &str) -> (String, String) {
         raw => plain(raw),
     };
     (words(name), value)
+}
+
+/// Why a message is not being worked on: the reason, then what belongs to it.
+fn waiting_for(waits: &Object) -> String {
+    let mut words = vec![waits.text("reason").replace('_', " ")];
+    let more = rows(waits, &["reason"]);
+    words.extend(more.iter().map(|(name, value)| format!("{name} {}", clean(value))));
+    shortened(&words.join(", "))
 }
 
 fn event(event: &Object) -> Vec<String> {
@@ -306,6 +327,21 @@ mod tests {
         assert_eq!(lines[5], "x   called  attempt 2, error timeout, duration 15s");
         assert_eq!(lines[6], format!("x   called  attempt 3, answer {}…", "x".repeat(120)));
         assert_eq!(callback(&object(r#"{"url":"http://a/b"}"#)), "http://a/b");
+    }
+
+    #[test]
+    fn a_message_says_what_it_waits_for() {
+        let shown = |waits| {
+            let text = message(&object(&format!(r#"{{"id":"1","waiting_for":{waits}}}"#)));
+            plain(&text).lines().nth(1).unwrap_or_default().to_owned()
+        };
+        let group = shown(r#"{"reason":"group","message_id":"2","ahead":3}"#);
+        assert_eq!(group, "waiting for  group, message id 2, ahead 3");
+        let backoff = shown(r#"{"reason":"backoff","until":"soon","error":"no\nluck"}"#);
+        assert_eq!(backoff, "waiting for  backoff, until soon, error no luck");
+        let waits = r#"{"id":"1","state":"ready","waiting_for":{"reason":"topic_paused"}}"#;
+        let list = plain(&messages(&[object(waits)]));
+        assert!(list.lines().nth(1).is_some_and(|line| line.ends_with("topic paused")), "{list}");
     }
 
     #[test]
