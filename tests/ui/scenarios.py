@@ -347,6 +347,22 @@ def hours_until(instant):
 
 
 @scenario
+def says_what_a_message_waits_for_and_ends_it(world):
+    server, _ = world.open
+    api = Api(server)
+    made = api("POST", "/topics/waits/messages", {"payload": 1, "delay_ms": 86_400_000})
+    api("POST", "/topics/waits/pause", {})
+    view = world.view().open(f"#/messages/{made['id']}")
+    view.see("Its topic is paused.")
+    assert view.page.locator("button:has-text('Run now')").count() == 0
+    view.page.click(".waits button:has-text('Resume')")
+    view.see("waits goes on")
+    view.see("It is due")
+    view.page.wait_for_selector("button:has-text('Run now')")
+    view.check()
+
+
+@scenario
 def runs_a_delayed_message_now(world):
     server, _ = world.open
     api = Api(server)

@@ -31,7 +31,7 @@ export function setPaused(topic: string, pause: boolean): void {
 }
 
 /** `published_by`: the API key whose group it is, in `_callbacks`. */
-export function setGroupPaused(topic: string, { group, published_by }: Group, pause: boolean): void {
+export function setGroupPaused(topic: string, { group, published_by }: Pick<Group, "group" | "published_by">, pause: boolean): void {
   const query = topic === "_callbacks" ? { published_by: published_by ?? "" } : {};
   void attempt(pause ? `${group} is paused` : `${group} goes on`, () =>
     call(pause ? "pauseGroup" : "resumeGroup", { path: { topic, group }, query }),

@@ -48,6 +48,17 @@ export interface Callback {
   timeout_ms?: number;
 }
 
+export interface WaitingFor {
+  reason: string;
+  until?: string;
+  error?: string;
+  host?: string;
+  message_id?: string;
+  ahead?: number;
+  max_leased?: number;
+  place?: string;
+}
+
 export interface Message {
   id: string;
   topic: string;
@@ -69,6 +80,7 @@ export interface Message {
   published_by?: string;
   due_at?: string;
   lease_expires_at?: string;
+  waiting_for?: WaitingFor;
   died_at?: string;
   last_error?: string;
   events?: MessageEvent[];

@@ -1,6 +1,7 @@
 // A message: its state, its history, its content, and the actions on it.
 
-import { attempt, delayField } from "../actions";
+import type { ComponentChildren } from "preact";
+import { attempt, delayField, setGroupPaused, setPaused } from "../actions";
 import { call, hidesPayloads } from "../api";
 import { ask } from "../dialog";
 import { duration, exact, parseDuration } from "../format";
@@ -9,7 +10,7 @@ import { HIDDEN, Pairs, Payload, usePayload, type Content } from "../payload";
 import { refresh, useQuery } from "../poll";
 import { go, to } from "../router";
 import { snippets, type Draft } from "../snippets";
-import type { Message, MessageEvent } from "../types";
+import type { Message, MessageEvent, WaitingFor } from "../types";
 import { draft } from "./publish";
 
 export function MessageScreen({ id }: { id: string }) {
@@ -23,7 +24,7 @@ export function MessageScreen({ id }: { id: string }) {
         <header class="head"><div><p class="crumbs"><a href={to(["topics"])}>Topics</a></p><h1 class="mono id">{id}</h1></div></header>
         <Card>
           {!problem ? <Skeleton rows={8} /> : problem.status === 404 ? (
-            <Empty icon="check" title="This message is not there">It was acknowledged, deleted or expired, or never existed.</Empty>
+            <Empty icon="check" title="This message is not there">It was acknowledged, deleted, purged or expired, or never existed.</Empty>
           ) : <Unable problem={problem} what="The message" />}
         </Card>
       </>
@@ -44,7 +45,7 @@ export function MessageScreen({ id }: { id: string }) {
           {state === "dead" && (
             <Button kind="primary" icon="redrive" hotkey="e" needs={operate} onClick={() => void attempt("The message is redriven", () => call("redriveMessage", { path: { id } }))}>Redrive</Button>
           )}
-          {state === "delayed" && (
+          {state === "delayed" && runs(message) && (
             <Button kind="primary" icon="play" needs={operate} onClick={() => void attempt("The message is due now", () => call("updateMessage", { path: { id }, body: { delay_ms: 0 } }))}>Run now</Button>
           )}
           {moves && <Button icon="schedules" needs={operate} onClick={() => reschedule(id)}>Reschedule</Button>}
@@ -60,6 +61,7 @@ export function MessageScreen({ id }: { id: string }) {
         </div>
       </header>
       <Standing message={message} />
+      {message.waiting_for && <Waiting message={message} waits={message.waiting_for} />}
       <div class="columns">
         <div>
           <Payload id={id} content={payload.content} problem={payload.problem} />
@@ -93,6 +95,34 @@ function Standing({ message }: { message: Message }) {
       {last_error && <p class="last-error"><b>Last error</b> <Text>{last_error}</Text></p>}
     </>
   );
+}
+
+/** Would it be worked on if it were due? */
+function runs({ waiting_for }: Message): boolean {
+  return !waiting_for || ["due", "backoff"].includes(waiting_for.reason);
+}
+
+const PLACES: Record<string, string> = { host: "to its host", address: "to its address", total: "of its topic" };
+
+/** What it waits for in words, with the button that ends that, where there is one. */
+function Waiting({ message: { topic, group, published_by }, waits }: { message: Message; waits: WaitingFor }) {
+  const { reason, until, error, host, message_id, ahead = 0, max_leased, place } = waits;
+  const at = until && <Time at={until} />;
+  const resume = (needs: ["operate", string?], run: () => void) => <Button icon="play" needs={needs} onClick={run}>Resume</Button>;
+  const words: Record<string, ComponentChildren> = {
+    lease: <>A consumer has it until {at} at the latest.</>,
+    topic_paused: <>Its topic is paused. {resume(["operate", topic], () => setPaused(topic, false))}</>,
+    backoff: <>It failed, and is tried again {at}.{error && <> <Text>{error}</Text></>}</>,
+    due: <>It is due {at}.</>,
+    host_paused: <>Calls to <Text>{host!}</Text> are paused. {resume(["operate"], () => void attempt(`${host} is called again`, () => call("resumeCallbackHost", { path: { host: host! } })))}</>,
+    group_paused: <>Its group is paused. {resume(["operate", topic], () => setGroupPaused(topic, { group: group!, published_by }, false))}</>,
+    group: <>{ahead === 1 ? "One message of its group comes" : `${ahead} messages of its group come`} first, before all <a class="mono" href={to(["messages", message_id!])}>{message_id}</a>.</>,
+    limit: <>As many messages are leased as its topic allows: {max_leased}.</>,
+    rate: <>The rate is used up until {at}.</>,
+    no_place: <>As many calls {PLACES[place!] ?? place} are under way as may.</>,
+    consumer: <>Nothing holds it up: it waits for a consumer.</>,
+  };
+  return <p class="waits"><b>Waiting for</b> {words[reason] ?? reason}</p>;
 }
 
 const KINDS: Record<string, [string, string]> = {
