@@ -8,7 +8,7 @@
 -- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] the set, as `partition` calls it
 -- ARGV[3] which of its messages: 'all', those that are 'due' by now or 'later', or 'held': leases that have not ended
--- ARGV[4] limit: at most 256
+-- ARGV[4] limit: at most 256; of `blocked` 128 are returned at most
 -- ARGV[5] the score of the last message of the page before; '' for the first page
 -- ARGV[6] its member; for the first page '', or how many of the last messages of the set to begin before
 -- ARGV[7] bytes of bodies to return at most, but one message at least; 0: no bodies
@@ -61,7 +61,10 @@ if ARGV[3] == 'due' then high = int(now) end
 if ARGV[3] == 'later' then low = string.format('(%d', now) end
 if ARGV[3] == 'held' then low = string.format('(%d', now * 2048 + 2047) end
 local score = ARGV[5] ~= '' and ARGV[5]
-local found, more = page_after(k[ARGV[2]], low, high, score, ARGV[6], tonumber(ARGV[4]), not score and tonumber(ARGV[6]))
+local zset, limit = k[ARGV[2]], tonumber(ARGV[4])
+-- Each of those in groups is counted among the others.
+if zset == k.blocked then limit = math.min(limit, 128) end
+local found, more = page_after(zset, low, high, score, ARGV[6], limit, not score and tonumber(ARGV[6]))
 local members, extras, bodies, events = {}, {}, {}, {}
 for i = 1, #found, 2 do members[#members + 1] = found[i] end
 if #members > 0 then extras = redis.call('HMGET', k.extra, unpack(members)) end
@@ -94,7 +97,6 @@ local places, theirs = {}, {}
 for i = 1, done do places[2 * i - 1], places[2 * i], theirs[i] = found[2 * i], members[i], extras[i] or '' end
 local rules = parse_rules(meta[3])
 local reply = { now, more and 1 or 0, tonumber(meta[2]), places, theirs, bodies, events, rules.ttl or 0 }
-local zset = k[ARGV[2]]
 if zset == k.ready or zset == k.delayed or zset == k.delayed_prio or zset == k.blocked then
   local _, dues = waiting_of(found, zset == k.ready)
   reply[9] = topic_reasons(k, now, rules)
