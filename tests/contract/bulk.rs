@@ -155,7 +155,7 @@ async fn a_run_restarts_a_ttl_and_keeps_the_rest() {
         (&after["state"], &after["events"][1]["kind"]),
         (&json!("ready"), &json!("updated"))
     );
-    for changed in ["state", "due_at", "expires_at", "events"] {
+    for changed in ["state", "due_at", "waiting_for", "expires_at", "events"] {
         after[changed] = before[changed].clone();
     }
     assert_eq!(after, before);
