@@ -179,8 +179,9 @@ impl Store {
         let mut sources: Vec<_> = sources.map(|(it, set)| source(it, set)).collect();
         let (mut count, mut bytes, mut last) = (0, 0, None);
         // Only a body says where its call goes.
-        let is_held_up =
-            topic.settings.push.is_some() && !self.read_paused_hosts().await?.is_empty();
+        let is_held_up = topic.settings.push.is_some()
+            && matches!(state, State::Delayed | State::Ready | State::Blocked)
+            && !self.read_paused_hosts().await?.is_empty();
         let reads_bodies = bodies || is_held_up || query.is_some_and(MessageQuery::needs_body);
         while count < limit && bytes < most_bytes {
             // However slow Redis is, each page gets on.
