@@ -8,7 +8,7 @@
 -- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2] the set, as `partition` calls it
 -- ARGV[3] which of its messages: 'all', those that are 'due' by now or 'later', or 'held': leases that have not ended
--- ARGV[4] limit: at most 256; of `blocked` 128 are returned at most
+-- ARGV[4] limit: at most 256; of `blocked` 64 are returned at most
 -- ARGV[5] the score of the last message of the page before; '' for the first page
 -- ARGV[6] its member; for the first page '', or how many of the last messages of the set to begin before
 -- ARGV[7] bytes of bodies to return at most, but one message at least; 0: no bodies
@@ -63,7 +63,7 @@ if ARGV[3] == 'held' then low = string.format('(%d', now * 2048 + 2047) end
 local score = ARGV[5] ~= '' and ARGV[5]
 local zset, limit = k[ARGV[2]], tonumber(ARGV[4])
 -- Each of those in groups is counted among the others.
-if zset == k.blocked then limit = math.min(limit, 128) end
+if zset == k.blocked then limit = math.min(limit, 64) end
 local found, more = page_after(zset, low, high, score, ARGV[6], limit, not score and tonumber(ARGV[6]))
 local members, extras, bodies, events = {}, {}, {}, {}
 for i = 1, #found, 2 do members[#members + 1] = found[i] end
