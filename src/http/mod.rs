@@ -46,7 +46,7 @@ use axum::{
 };
 use bytes::Bytes;
 use guard::{Operation, Operations, RequestIds, glances::Glances};
-use serde::Serialize;
+use openapi::answer::Written;
 use std::{ops::Deref, sync::Arc};
 use tokio::sync::watch;
 use tower_http::catch_panic::CatchPanicLayer;
@@ -272,15 +272,15 @@ const ANSWER_BYTES: usize = 512;
 const ANSWER_HEADERS: usize = 12;
 
 /// Returns the value as JSON that ends in a newline, as a terminal wants it.
-fn json_line(value: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
+fn json_line(value: &impl Written) -> Result<Vec<u8>, serde_json::Error> {
     let mut line = Vec::with_capacity(ANSWER_BYTES);
-    serde_json::to_writer(&mut line, value)?;
+    value.write(&mut line)?;
     line.push(b'\n');
     Ok(line)
 }
 
 /// Returns a JSON response. A value that cannot be serialized is a defect: the guard answers 500.
-fn json(value: &impl Serialize) -> Response<Body> {
+fn json(value: &impl Written) -> Response<Body> {
     match json_line(value) {
         Ok(body) => {
             let mut response = Response::new(Body::from(body));

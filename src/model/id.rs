@@ -105,6 +105,11 @@ impl MessageId {
         member
     }
 
+    /// The id as text, which is written to `place`.
+    pub fn text<'a>(&self, place: &'a mut [u8; 36]) -> &'a str {
+        self.0.hyphenated().encode_lower(place)
+    }
+
     /// When it was published: ms since 1970 on Redis's clock as the instance knew it.
     pub fn published(&self) -> Millis {
         let b = self.0.as_bytes();
@@ -125,13 +130,13 @@ impl MessageId {
 
 impl std::fmt::Display for MessageId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.0.hyphenated().encode_lower(&mut Uuid::encode_buffer()))
+        f.write_str(self.text(&mut [0; 36]))
     }
 }
 
 impl serde::Serialize for MessageId {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.0.hyphenated().encode_lower(&mut Uuid::encode_buffer()))
+        serializer.serialize_str(self.text(&mut [0; 36]))
     }
 }
 

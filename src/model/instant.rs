@@ -42,26 +42,31 @@ const FIRST: Millis = -62_167_219_200_000;
 pub struct Instant(pub Millis);
 
 thread_local! {
-    /// Seconds that were written last on this thread, as text: those of one answer are mostly a few, now and the end of a lease.
-    static WRITTEN: [Cell<(i64, [u8; 24])>; 4] =
-        const { [const { Cell::new((0, *b"1970-01-01T00:00:00.000Z")) }; 4] };
+    /// Seconds that were written last on this thread, as text: those of one answer are mostly a few, now and the end of a lease,
+    /// which is seldom a multiple of seven seconds later.
+    static WRITTEN: [Cell<(i64, [u8; 24])>; 7] =
+        const { [const { Cell::new((0, *b"1970-01-01T00:00:00.000Z")) }; 7] };
+}
+
+impl Instant {
+    /// The instant as answers show it.
+    pub fn text(self) -> [u8; 24] {
+        let millis = self.0.clamp(FIRST, LAST);
+        let second = millis.div_euclid(1_000);
+        let slot = second.rem_euclid(7) as usize;
+        let (written, mut text) = WRITTEN.with(|all| all[slot].get());
+        if written != second {
+            text.copy_from_slice(format_instant(second * 1_000).as_bytes());
+            WRITTEN.with(|all| all[slot].set((second, text)));
+        }
+        put(&mut text[20..23], millis.rem_euclid(1_000) as u32);
+        text
+    }
 }
 
 impl Serialize for Instant {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let millis = self.0.clamp(FIRST, LAST);
-        let second = millis.div_euclid(1_000);
-        let slot = second.rem_euclid(4) as usize;
-        let (written, mut text) = WRITTEN.with(|all| all[slot].get());
-        if written != second {
-            match format_instant(second * 1_000).as_bytes().try_into() {
-                Ok(formatted) => text = formatted,
-                Err(_) => return serializer.serialize_str(&format_instant(millis)),
-            }
-            WRITTEN.with(|all| all[slot].set((second, text)));
-        }
-        put(&mut text[20..23], millis.rem_euclid(1_000) as u32);
-        serializer.serialize_str(std::str::from_utf8(&text).unwrap_or_default())
+        serializer.serialize_str(std::str::from_utf8(&self.text()).unwrap_or_default())
     }
 }
 

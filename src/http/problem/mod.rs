@@ -4,7 +4,7 @@ mod codes;
 
 pub(crate) use codes::*;
 
-use crate::input::fields::MAX_ERRORS;
+use crate::{input::fields::MAX_ERRORS, openapi::answer::Written};
 use axum::{
     body::Body,
     http::{HeaderName, HeaderValue, Response, StatusCode, header},
@@ -73,6 +73,12 @@ pub struct ProblemBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false, format = DateTime)]
     pub published_at: Option<String>,
+}
+
+impl Written for ProblemBody {
+    fn write(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
+        serde_json::to_writer(out, self)
+    }
 }
 
 impl Problem {

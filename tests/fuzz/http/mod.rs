@@ -1,6 +1,7 @@
 //! Requests made up from what routes know, right, half right and spoilt: every reader takes them or refuses them with
 //! one of the contract's statuses, in an answer that does not grow with what was sent.
 
+mod answers;
 mod heads;
 mod names;
 mod requests;
