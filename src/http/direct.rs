@@ -107,9 +107,11 @@ impl Api {
 
 /// Is it a path of this route? A segment in braces stands for any that is not empty.
 fn matches(route: &str, path: &str) -> bool {
-    let mut segments = path.split('/');
-    let fits = route.split('/').all(|wanted| match segments.next() {
-        Some(segment) if wanted.starts_with('{') => !segment.is_empty(),
+    // Bytes are split faster than characters, and these are short.
+    let split = |text| <[u8]>::split(text, |byte| *byte == b'/');
+    let mut segments = split(path.as_bytes());
+    let fits = split(route.as_bytes()).all(|wanted| match segments.next() {
+        Some(segment) if wanted.starts_with(b"{") => !segment.is_empty(),
         segment => segment == Some(wanted),
     });
     fits && segments.next().is_none()

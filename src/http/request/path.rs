@@ -13,7 +13,7 @@ use crate::{
 use axum::{extract::FromRequestParts, http::request::Parts};
 use dueq_model::{CallHost, MAX_HOST_CHARS, MAX_KEY_CHARS, MessageId, ScheduleName, TopicName};
 use dueq_store::{MessageRef, callback_group};
-use percent_encoding::percent_decode_str;
+use percent_encoding::percent_decode;
 use std::borrow::Cow;
 use utoipa::openapi::{KnownFormat, ObjectBuilder};
 
@@ -201,7 +201,8 @@ async fn named(
 
 /// A segment of the path, decoded; the first is 1.
 fn segment(parts: &Parts, at: usize) -> Result<Cow<'_, str>, Problem> {
-    let text = parts.uri.path().split('/').nth(at).unwrap_or_default();
+    let path = parts.uri.path().as_bytes();
+    let text = path.split(|byte| *byte == b'/').nth(at).unwrap_or_default();
     let malformed = |_| Problem::new(Code::MalformedPath, "the decoded path is not valid UTF-8");
-    percent_decode_str(text).decode_utf8().map_err(malformed)
+    percent_decode(text).decode_utf8().map_err(malformed)
 }
