@@ -2,14 +2,17 @@
 //!
 //! A name is taken only in the one form that clients send: userinfo, a final dot, `127.1`, `2130706433`, `%6cocalhost`
 //! and the like are refused rather than understood, since two readers may understand them differently. Nothing here
-//! allocates: it runs before every request.
+//! allocates: it runs before every request. The last `Host` that was let in is remembered.
 
 use super::AccessError;
 use axum::{
     extract::Request,
     http::{HeaderName, HeaderValue, header},
 };
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    sync::Mutex,
+};
 
 const NO_HOST: &str = "the request has no Host header; without API keys dueq answers only to loopback names and those \
     in --allow-host";
@@ -23,7 +26,7 @@ const FORWARDED: &str = "the request came through a proxy, and there are no API 
 const SITE: &str =
     "the request comes from a page of another site (Sec-Fetch-Site), and there are no API keys";
 /// What proxies add.
-const PROXIED: [HeaderName; 5] = [
+static PROXIED: [HeaderName; 5] = [
     header::FORWARDED,
     header::VIA,
     HeaderName::from_static("x-forwarded-for"),
@@ -44,6 +47,8 @@ enum Host<'a> {
 #[derive(Debug)]
 pub struct Hosts {
     allowed: Vec<String>,
+    /// The last `Host` of a request that said nothing else of where it is from, and was let in.
+    known: Mutex<Option<HeaderValue>>,
 }
 
 impl Hosts {
@@ -54,13 +59,33 @@ impl Hosts {
         for text in allowed {
             Host::of_setting(text).ok_or_else(|| AccessError::Host(text.clone()))?;
         }
-        Ok(Self { allowed: allowed.to_vec() })
+        Ok(Self { allowed: allowed.to_vec(), known: Mutex::default() })
     }
 
     /// What is wrong with the names that the request gives, if anything: the authority of its URI, and every `Host`
     /// and `Origin`, must be let in. It must name a host somehow; a browser always does, so a client that does not (HTTP/1.0)
     /// is no danger, but none that a client of today needs either.
     pub fn refuse(&self, request: &Request) -> Option<&'static str> {
+        let headers = request.headers();
+        let says_more = |name: &HeaderName| {
+            PROXIED.contains(name) || *name == header::ORIGIN || *name == SEC_FETCH_SITE
+        };
+        let mut hosts = headers.get_all(header::HOST).iter();
+        let host = match (hosts.next(), hosts.next(), request.uri().authority()) {
+            (host, None, None) if !headers.keys().any(says_more) => host,
+            _ => None,
+        };
+        if host.is_some() && self.known.lock().is_ok_and(|known| known.as_ref() == host) {
+            return None;
+        }
+        let refusal = self.refuse_names(request);
+        if let (None, Some(host), Ok(mut known)) = (refusal, host, self.known.lock()) {
+            *known = Some(host.clone());
+        }
+        refusal
+    }
+
+    fn refuse_names(&self, request: &Request) -> Option<&'static str> {
         let headers = request.headers();
         let is_proxied = PROXIED.iter().any(|name| headers.contains_key(name));
         if is_proxied && self.allowed.is_empty() {
@@ -316,6 +341,28 @@ mod tests {
             ["", "*", "*.example.com", "queue:80", "http://queue", "queue.", "10.1", "[queue]"]
         {
             assert!(Hosts::new(&[text.to_owned()]).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_was_let_in_lets_in_nothing_else() {
+        let hosts = Hosts::new(&["queue".to_owned()]).unwrap();
+        let refused = |lines: &[(&str, &str)]| {
+            let builder = Request::builder().uri("/");
+            let request = lines.iter().fold(builder, |it, (name, value)| it.header(*name, *value));
+            hosts.refuse(&request.body(axum::body::Body::empty()).unwrap())
+        };
+        for _ in 0..2 {
+            assert_eq!(refused(&[("host", "localhost:1")]), None);
+            assert_eq!(refused(&[("host", "evil.com")]), Some(HOST));
+            assert_eq!(refused(&[]), Some(NO_HOST));
+            assert_eq!(refused(&[("host", "localhost:1"), ("host", "evil.com")]), Some(HOST));
+            let with = |name, value| refused(&[("host", "localhost:1"), (name, value)]);
+            assert_eq!(with("via", "1.1 proxy"), Some(FORWARDED));
+            assert_eq!(with("x-real-ip", "192.0.2.1"), Some(FORWARDED));
+            assert_eq!(with("origin", "http://evil.com"), Some(ORIGIN));
+            assert_eq!(with("sec-fetch-site", "cross-site"), Some(SITE));
+            assert_eq!(refused(&[("host", "queue")]), None);
         }
     }
 }
