@@ -15,6 +15,7 @@ use dueq_model::{Millis, PartitionNumber, error::Error};
 use futures_util::future::{join_all, try_join_all};
 use std::{
     collections::BTreeSet,
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -101,10 +102,13 @@ impl Store {
                 false => self.patience(&partition),
             };
             let of = partition.clone();
-            let answers = self.ask(&mut partition, &some, waits);
-            let answers = match topic.is_split() {
-                true => self.answer_within(&of, patience, answers).await,
-                false => Some(answers.await),
+            let answers = {
+                // In one place: each move of it would have room of its own.
+                let mut answers = pin!(self.ask(&mut partition, &some, waits));
+                match topic.is_split() {
+                    true => self.answer_within(&of, patience, answers.as_mut()).await,
+                    false => Some(answers.as_mut().await),
+                }
             };
             // What may have been granted there counts where only so many may be leased: others may not be asked for as much.
             let counted = topic.is_split() && topic.max_leased().is_some();
