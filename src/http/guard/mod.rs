@@ -20,7 +20,6 @@ use axum::{
     middleware::Next,
     response::IntoResponse,
 };
-use bytes::{BufMut, BytesMut};
 use std::{
     collections::HashMap,
     net::IpAddr,
@@ -64,7 +63,8 @@ pub(crate) struct Operation {
 /// Generates request ids: a random name of this process and a counter.
 #[derive(Debug)]
 pub(crate) struct RequestIds {
-    process: String,
+    /// With a dash at its end.
+    process: [u8; 13],
     count: AtomicU64,
 }
 
@@ -73,7 +73,9 @@ impl RequestIds {
         let mut random = [0; 6];
         // Without randomness the ids are still unique within this process.
         let _ = getrandom::fill(&mut random);
-        Self { process: hex::encode(random), count: AtomicU64::new(0) }
+        let mut process = [b'-'; 13];
+        let _ = hex::encode_to_slice(random, &mut process[..12]);
+        Self { process, count: AtomicU64::new(0) }
     }
 
     /// Returns the client's id if it is 1 to 128 visible ASCII characters, otherwise a new one.
@@ -83,14 +85,14 @@ impl RequestIds {
         });
         given.cloned().unwrap_or_else(|| {
             let count = self.count.fetch_add(1, Ordering::Relaxed);
-            let mut id = BytesMut::with_capacity(32);
-            id.put_slice(self.process.as_bytes());
-            id.put_u8(b'-');
+            let mut id = [0; 29];
+            id[..13].copy_from_slice(&self.process);
             // The digits of a number, without its leading zeros.
-            let digits = (0..16).rev().map(|at| (count >> (4 * at)) as usize & 15);
-            let zeros = count.max(1).leading_zeros() as usize / 4;
-            digits.skip(zeros).for_each(|digit| id.put_u8(b"0123456789abcdef"[digit]));
-            HeaderValue::from_maybe_shared(id.freeze()).unwrap_or(HeaderValue::from_static("-"))
+            let digits = 16 - count.max(1).leading_zeros() as usize / 4;
+            for (at, place) in id[13..13 + digits].iter_mut().rev().enumerate() {
+                *place = b"0123456789abcdef"[(count >> (4 * at)) as usize & 15];
+            }
+            HeaderValue::from_bytes(&id[..13 + digits]).unwrap_or(HeaderValue::from_static("-"))
         })
     }
 }

@@ -200,6 +200,9 @@ impl Payload {
 
 /// `application/json` or `application/*+json`, in UTF-8.
 fn is_json(media_type: &str) -> bool {
+    if media_type == "application/json" {
+        return true;
+    }
     let media_type = media_type.to_ascii_lowercase();
     let mut parts = media_type.split(';').map(str::trim);
     let essence = parts.next().unwrap_or_default();

@@ -9,7 +9,7 @@ use bytes::Bytes;
 const MAX_HEADERS: usize = 24;
 /// The headers that a request may have. None of them changes how its bytes are read but Content-Length, and Connection, which
 /// has to be `keep-alive`.
-const KNOWN: [HeaderName; 15] = [
+static KNOWN: [HeaderName; 15] = [
     header::CONTENT_LENGTH,
     header::HOST,
     header::CONTENT_TYPE,
