@@ -29,9 +29,9 @@ install: redis need-cargo ## dueq on the PATH, as ~/.cargo/bin/dueq: the build o
 build: need-cargo ## The release binary, target/release/dueq
 	$(CARGO) build --release --locked
 
-# The tests mostly wait: two run a processor. The parts run one after the other, for many tests measure time: side by side they took
-# as long together, and some failed.
-test test-all: export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
+# Two tests a processor are at work at once (tests/harness/turns.rs), and more may wait. The parts run one after the other, for
+# many tests measure time: side by side they took as long together, and some failed.
+test test-all: export RUST_TEST_THREADS ?= $(shell echo $$((8 * $$(nproc))))
 parts = +@$(MAKE) --no-print-directory --keep-going --jobs 1 $(addprefix part-,$(1))
 
 # What `make test` runs: the tests that want nothing but Redis, and ten scenarios of the proof.
@@ -46,9 +46,10 @@ test: redis shell checkers ahead tidy clippy ## What every commit runs: lint, un
 	$(CARGO) test --locked --no-run $(TESTS)
 	$(call parts,units contract command push scenarios sdk)
 
+# Where clippy compiles everything anyway (.ci/run), it is not asked once more.
 .PHONY: test-all
-test-all: redis shell checkers ahead lint ## Everything, as CI runs it: browsers, other engines, SQS clients, all faults and SDKs
-	$(CARGO) test --locked --no-run
+test-all: redis shell checkers ahead tidy $(if $(RUSTC_WORKSPACE_WRAPPER),,clippy) ## Everything, as CI runs it: browsers, other engines, SQS clients, all faults and SDKs
+	$(CARGO) test --locked --no-run --all-targets
 	@tests/setup.sh
 	$(call parts,units contract command push faults tools engines simulation outside)
 
@@ -56,7 +57,7 @@ test-all: redis shell checkers ahead lint ## Everything, as CI runs it: browsers
 part-contract part-command part-push part-faults: part-%:
 	@$(CARGO) test --locked --no-fail-fast --test $*
 
-.PHONY: part-outside part-units part-simulation part-scenarios part-tools part-calls part-engines part-sdk part-sdks
+.PHONY: part-outside part-doc part-units part-simulation part-scenarios part-tools part-calls part-engines part-sdk part-sdks
 part-units:
 	@$(CARGO) test --locked --no-fail-fast --lib --bins --test source
 
@@ -78,9 +79,12 @@ part-calls:
 part-engines:
 	@tests/engines.sh slice
 
-# What mostly waits for others, side by side; each prints when it has ended.
+# What mostly waits for others, and rustdoc with a directory of its own, side by side; each prints when it has ended.
 part-outside:
-	+@$(MAKE) --no-print-directory --keep-going --output-sync=target --jobs 2 part-sdks part-calls
+	+@$(MAKE) --no-print-directory --keep-going --output-sync=target --jobs 3 part-sdks part-calls part-doc
+
+part-doc:
+	@$(MAKE) --no-print-directory doc CARGO_TARGET_DIR=$(abspath $(TARGET))/rustdoc
 
 part-sdk:
 	@tests/sdk/all.sh --smoke
@@ -117,7 +121,10 @@ prove: setup ## The long proof, two hours or more: faults, a million messages, s
 	DUEQ_SEEDED_BINARY="$(abspath $(TARGET))/seeded/dueq" $(CARGO) bench --locked --bench prove -- $(ARGS)
 
 .PHONY: lint
-lint: tidy clippy ## Formatting, clippy, rustdoc, Dockerfile, compose and workflow files, dependencies
+lint: tidy clippy doc ## Formatting, clippy, rustdoc, Dockerfile, compose and workflow files, dependencies
+
+.PHONY: doc
+doc: need-cargo
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --lib --bins --examples --no-deps --locked --quiet --all-features
 
 .PHONY: clippy

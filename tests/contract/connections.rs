@@ -56,6 +56,7 @@ async fn given_up<S: AsyncWrite + Unpin>(stream: S, path: &str) {
 
 #[tokio::test]
 async fn an_answer_that_nobody_reads_is_given_up_after_30_s_with_tls_and_without() {
+    mostly_waits();
     let client = client().await;
     let (dueq, config) = started(&[]).await;
     let all = ["/healthz", "/openapi.json"].map(async |path| {
@@ -67,6 +68,7 @@ async fn an_answer_that_nobody_reads_is_given_up_after_30_s_with_tls_and_without
 
 #[tokio::test]
 async fn who_keeps_silent_makes_room_for_whoever_comes() {
+    mostly_waits();
     let dueq = Dueq::on(&shared().await.redis).args(["--max-connections", "10"]).start().await;
     let topic = topic("crowd");
     let head = format!(

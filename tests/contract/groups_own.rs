@@ -112,6 +112,7 @@ async fn settings_that_no_group_can_have_are_refused_by_name() {
 
 #[tokio::test]
 async fn nothing_of_a_paused_group_is_leased_however_it_comes_there() {
+    mostly_waits();
     let client = client().await;
     for order in ORDERS {
         let more = json!({"group_concurrency": 4, "lease_ms": 2_500, "max_attempts": 3});

@@ -134,6 +134,7 @@ async fn the_rate_holds_for_consumers_that_come_late_and_for_what_is_made_due() 
 
 #[tokio::test]
 async fn a_ttl_counts_from_when_the_rate_lets_a_message_go_blocked_or_not() {
+    mostly_waits();
     let client = client().await;
     for (concurrency, own) in [(1, true), (1, false), (6, true), (6, false)] {
         let topic = topic("rates");
@@ -221,6 +222,7 @@ async fn no_grant_is_said_to_be_before_the_message_was_due() {
 
 #[tokio::test]
 async fn a_message_that_was_blocked_behind_a_long_lease_has_its_whole_ttl_once_it_is_let_go() {
+    mostly_waits();
     let client = client().await;
     for own in [true, false] {
         let topic = topic("rates");

@@ -235,6 +235,7 @@ async fn the_partitions_of_a_topic_make_one_history() {
 
 #[tokio::test]
 async fn the_history_of_a_topic_that_an_older_dueq_made_begins_with_the_upgrade() {
+    mostly_waits();
     // Where few topics are active, each is noted every 10 s.
     let ((redis, _dueq, client), topic) = (alone().await, topic("history"));
     client.fill(&topic, &vec![json!({"payload": 1}); 5]).await;
@@ -287,6 +288,7 @@ async fn history_goes_with_its_topic_and_is_bounded() {
 
 #[tokio::test]
 async fn the_age_of_the_oldest_ready_message_goes_on_while_nothing_happens() {
+    mostly_waits();
     let (client, topic) = (client().await, topic("history"));
     client.published(&topic, json!({"payload": 1})).await;
     client.lease_one(&topic).await;
@@ -307,6 +309,7 @@ async fn the_age_of_the_oldest_ready_message_goes_on_while_nothing_happens() {
 
 #[tokio::test]
 async fn idle_topics_write_nothing_and_looking_at_them_neither() {
+    mostly_waits();
     // Where few topics are active, each is noted every 10 s.
     let ((redis, _dueq, client), topic) = (alone().await, topic("history"));
     client.new_topic(&topic, json!({})).await;
@@ -324,6 +327,7 @@ async fn idle_topics_write_nothing_and_looking_at_them_neither() {
 
 #[tokio::test]
 async fn a_lease_that_ends_while_somebody_looks_is_noted_in_its_step() {
+    mostly_waits();
     // Where few topics are active, each is noted every 10 s.
     let ((redis, _dueq, client), topic) = (alone().await, topic("history"));
     client.published(&topic, json!({"payload": 1})).await;

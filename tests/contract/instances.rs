@@ -67,6 +67,7 @@ fn instance_ms(instance: &Value, name: &str) -> i64 {
 
 #[tokio::test]
 async fn an_instance_that_was_killed_is_forgotten_after_a_minute() {
+    mostly_waits();
     let redis = Redis::start().await;
     let (first, mut second) = (Dueq::on(&redis).start().await, Dueq::on(&redis).start().await);
     let client = first.client();

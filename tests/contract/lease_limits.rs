@@ -60,6 +60,7 @@ async fn no_more_are_leased_at_once() {
 
 #[tokio::test]
 async fn a_lease_counts_until_it_ends_however_long_that_is() {
+    mostly_waits();
     let client = client().await;
     for partitions in [1, 4] {
         let topic = split(&client, partitions, json!({"max_leased": 2, "lease_ms": 1500})).await;

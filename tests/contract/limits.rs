@@ -146,6 +146,7 @@ async fn seventeen_kibibytes_of_headers_are_refused() {
 
 #[tokio::test]
 async fn a_request_that_stops_half_way_is_cut_off_within_30_s() {
+    mostly_waits();
     let (client, topic) = (client().await, topic("limits"));
     let addr = client.addr();
     let raw = format!("/topics/{topic}/messages/raw");
@@ -176,6 +177,7 @@ async fn a_request_that_stops_half_way_is_cut_off_within_30_s() {
 
 #[tokio::test]
 async fn a_body_that_drips_is_cut_off_within_30_s() {
+    mostly_waits();
     let (client, topic) = (client().await, topic("limits"));
     let path = format!("/topics/{topic}/messages/raw");
     let mut wire = Wire::connect(&client.addr()).await;

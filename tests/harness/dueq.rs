@@ -15,6 +15,7 @@ use super::client::Client;
 use super::process::{Process, code, temp_dir, text_of};
 use super::ready::is_ok;
 use super::redis::Redis;
+use super::turns::turn;
 use super::watch::{self, Instance};
 
 /// The binary under test: cargo's, or the one that `TEST_DUEQ` names, such as an older release.
@@ -179,6 +180,7 @@ impl Launch {
     }
 
     async fn start_until(mut self, path: &str) -> Dueq {
+        turn().await;
         let addr_file = self.dir.join("addr").into_os_string();
         let first = ["--listen", &self.listen, "--addr-file"].map(OsString::from);
         self.args.splice(1..1, first.into_iter().chain([addr_file]));
@@ -193,6 +195,7 @@ impl Launch {
     /// # Panics
     /// When it does not end within the limit.
     pub async fn finish(self) -> Finished {
+        turn().await;
         let limit = self.limit;
         let mut dueq = self.spawn();
         dueq.ends();

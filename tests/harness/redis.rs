@@ -15,6 +15,7 @@ use deadpool_redis::redis::{self, FromRedisValue};
 use rustix::process::Signal;
 
 use super::process::{Process, temp_dir, text_of};
+use super::turns;
 use super::watch::{self, NOTED_MICROS, Server};
 
 /// How a [`Redis`] is to be started.
@@ -74,6 +75,7 @@ impl RedisOptions {
 
     /// Starts it and waits until it answers.
     pub async fn start(mut self) -> Redis {
+        turns::turn().await;
         let dir = self.dir.clone().unwrap_or_else(|| temp_dir("redis"));
         // Another process may take the free port before redis-server does: then try another.
         for _ in 0..5 {

@@ -132,6 +132,7 @@ async fn a_key_that_comes_is_let_in_and_one_that_may_do_more_may() {
 
 #[tokio::test]
 async fn a_file_that_is_wrong_or_gone_keeps_the_keys_and_says_so_once() {
+    mostly_waits();
     let file = KeyFile::of(&[("mine", "read:*")]);
     let dueq = file.start().await;
     std::fs::write(&file.path, "sesame open\n").unwrap();

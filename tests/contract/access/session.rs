@@ -142,6 +142,7 @@ fn head(length: usize) -> String {
 
 #[tokio::test]
 async fn strangers_send_little_and_soon() {
+    mostly_waits();
     let file = KeyFile::of(&[("reader", "read:*")]);
     let (keys, open) = (file.start().await, Dueq::on(&shared().await.redis).start().await);
     for dueq in [&keys, &open] {
