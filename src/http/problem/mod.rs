@@ -35,7 +35,7 @@ pub struct Problem {
     errors: Vec<FieldError>,
     headers: Vec<(HeaderName, HeaderValue)>,
     /// The topic of a message that is not there, and when it was published, ms.
-    gone: Option<(TopicName, Millis)>,
+    gone: Option<Box<(TopicName, Millis)>>,
 }
 
 /// Why a request was refused or failed (RFC 9457). Programs should look at `code`. With `topic_full`, `rate_limited`,
@@ -116,7 +116,7 @@ impl Problem {
     pub fn gone(topic: &TopicName, id: &MessageId) -> Self {
         let detail = "no such message is held any more: it was acknowledged, deleted or purged, or it expired, which \
             is not known, or there never was one";
-        let gone = Some((topic.clone(), id.published()));
+        let gone = Some(Box::new((topic.clone(), id.published())));
         Self { gone, ..Self::new(Code::MessageNotFound, detail) }
     }
 
@@ -160,8 +160,8 @@ impl Problem {
             code: self.code.word().to_owned(),
             request_id: request_id.to_owned(),
             errors: self.errors.clone(),
-            topic: self.gone.as_ref().map(|(topic, _)| topic.to_string()),
-            published_at: self.gone.as_ref().map(|(_, at)| format_instant(*at)),
+            topic: self.gone.as_ref().map(|gone| gone.0.to_string()),
+            published_at: self.gone.as_ref().map(|gone| format_instant(gone.1)),
         }
     }
 }
