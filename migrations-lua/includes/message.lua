@@ -148,7 +148,15 @@ local function event(kind, at, attempt, reason)
   return table.concat({ kind, string.format(' %d %d', at, attempt), reason == '' and '' or ' ', reason, '\n' })
 end
 
--- Adds events to a message, which keeps the last 20. `before`: those that it has, if they were read.
+-- Where the line lies that says that a message was put off; nil if there is none.
+local function put_off_line(events)
+  local from = string.sub(events, 1, 2) == 'p ' and 1 or string.find(events, '\np ', 1, true)
+  if not from then return nil end
+  if from > 1 then from = from + 1 end
+  return from, (string.find(events, '\n', from, true))
+end
+
+-- Adds events to a message, which keeps the last 20, and whether it was put off. `before`: those that it has, if they were read.
 local function add_events(k, member, lines, before)
   local text = table.concat({ before or redis.call('HGET', k.events, member) or '', lines })
   local ends, at = {}, string.find(text, '\n', 1, true)
@@ -156,7 +164,16 @@ local function add_events(k, member, lines, before)
     ends[#ends + 1] = at
     at = string.find(text, '\n', at + 1, true)
   end
-  if #ends > 20 then text = string.sub(text, ends[#ends - 20] + 1) end
+  if #ends > 20 then
+    local cut, line = ends[#ends - 20], ''
+    local from, upto = put_off_line(text)
+    if from and from > cut then
+      cut = ends[#ends - 21] or 0
+    elseif from then
+      line = string.sub(text, from, upto)
+    end
+    text = table.concat({ line, string.sub(text, cut + 1) })
+  end
   redis.call('HSET', k.events, member, text)
   -- A grant writes all events again, so leases check sizes from now on.
   if #text > 4096 then redis.call('HSET', k.meta, 'large', '1') end
@@ -171,23 +188,20 @@ local function add_change(k, member, up, moved)
   add_events(k, member, event(moved and 'U' or 'u', math.max(up, tonumber(last or 0) + 1), 0, ''), before)
 end
 
--- When a message was due (ms) before it was put off until `due`, by its events; nil if it was not put off.
-local function put_off_since(events, due)
-  local since = string.match(table.concat({ '\n', events }), string.format('\np %d (%%d+) ', due))
-  return tonumber(since or '')
-end
-
 -- Notes that a message which was due at `since` (ms) is put off until `due`, since its call had no place: of its host, of its address
--- or in total. Readers see no event. One that was put off before is due since then.
+-- or in total. Readers see no event. Returns when it was due: if `since` is when an earlier call was put off to, before that.
 local function note_put_off(k, member, extra, due, since, place)
   local events = redis.call('HGET', k.events, member) or ''
-  since = put_off_since(events, since) or since
-  if string.find(table.concat({ '\n', events }), '\np ', 1, true) then
-    events = string.sub(string.gsub(table.concat({ '\n', events }), '\np [^\n]*', ''), 2)
+  local from, upto = put_off_line(events)
+  if from then
+    local last_due, before = string.match(string.sub(events, from, upto), '^p (%d+) (%d+) ')
+    if tonumber(last_due) == since then since = tonumber(before) end
+    events = table.concat({ string.sub(events, 1, from - 1), string.sub(events, upto + 1) })
   end
   -- It tells that there are events.
   if not extra then redis.call('HSET', k.extra, member, format_extra(0, 0, '', 0, '')) end
   add_events(k, member, event('p', due, since, place), events)
+  return since
 end
 
 -- The member of a message: `member`, or if that is '' the live message that holds `key`; false if there is none.

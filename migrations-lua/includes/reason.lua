@@ -37,7 +37,9 @@ local function group_reasons(k, now, members, dues, extras, blocked)
         elseif heads[id] >= most or (fair ~= '1' and heads[id] + before > 0) then
           firsts[id] = firsts[id] or redis.call('ZRANGEBYLEX', k.heads, from, upto, 'LIMIT', 0, 1)[1]
             or redis.call('ZRANGEBYLEX', k.queued, from, upto, 'LIMIT', 0, 1)[1]
-          reason, number, ahead = 'group', heads[id] + before, entry_member(firsts[id])
+          -- While the order of the topic changes, it may be the first itself.
+          local first = entry_member(firsts[id])
+          if first ~= members[i] then reason, number, ahead = 'group', heads[id] + before, first end
         elseif fair == '1' and interval and attempts == 0 then
           local ends = tonumber(redis.call('ZSCORE', k.rates, granted_turns(id)) or 0)
           local turn = math.ceil((math.max(ends, now * 1000) + (before - burst + 1) * interval) / 1000)

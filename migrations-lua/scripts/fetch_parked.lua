@@ -10,15 +10,14 @@
 -- ARGV[1] topic: number, revision and version of the schema
 -- ARGV[2..] for each, at most 128: member, the due time of its release, ms, and its original due time, ms
 -- returns: {now, wake 0|1} or 'STALE'
--- cost: HMGET, ZREM, TIME; HGET, up to 3 ZSCORE and 3 calls for each, 10 more in a group of a fair topic
+-- cost: HMGET, ZREM, TIME; up to 3 ZSCORE and 3 calls for each, 10 more in a group of a fair topic
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'sleep')
 if meta[1] ~= ARGV[1] then return 'STALE' end
 redis.call('ZREM', k.unack, '')
 local now, earliest = now_ms(), math.huge
 for i = 2, #ARGV, 3 do
-  local member = ARGV[i]
-  local due = put_off_since(redis.call('HGET', k.events, member) or '', tonumber(ARGV[i + 1])) or tonumber(ARGV[i + 2])
+  local member, due = ARGV[i], tonumber(ARGV[i + 2])
   local found = redis.call('ZSCORE', k.delayed, member) == ARGV[i + 1]
   if found then
     redis.call('ZADD', k.delayed, due, member)

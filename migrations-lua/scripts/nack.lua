@@ -20,7 +20,7 @@
 --   after '<' capped at ten times the policy's longest; after '@' the due time itself); random unit for the jitter;
 --   instant of the grant, for 'w' the end of the lease (ms); when the failed call began (ms) or '', for 'w' when the message was due;
 --   its report, or else the reason (JSON) or '', for 'w' which place there was none of
--- returns: {now, wake 0|1, code and due or death ms for each: 0 delayed, 1 lease lost, 2 no such message, 3 ready,
+-- returns: {now, wake 0|1, code and due or death ms for each, for 'w' when it was due before it was put off: 0 delayed, 1 lease lost, 2 no such message, 3 ready,
 --   4 dead, 5 expired, 6 not looked at, because there is too much to write or to free, 7 blocked, since its group may have less leases than before} or 'STALE'
 -- cost: 2 HMGET, ZREM, TIME, ZMSCORE, EXISTS a group; five to ten calls a message
 local k = partition(KEYS)
@@ -89,7 +89,7 @@ for i = 1, n do
         if dead then lines = table.concat({ lines, event('d', up, attempt, '') }) end
         add_events(k, member, lines)
       end
-      if kind == 'w' and called ~= '' then note_put_off(k, member, extras[i], due, tonumber(called), reason) end
+      local since = kind == 'w' and called ~= '' and note_put_off(k, member, extras[i], due, tonumber(called), reason)
       if dead then
         code, due = 4, up
         bury(k, member, rest, up)
@@ -97,6 +97,7 @@ for i = 1, n do
         if kind == 'w' and attempts == 0 and group ~= '' then give_turn_back(k, group_id(group)) end
         code = wait_again(k, member, priority, due, now, group, order) and 7 or (due > now and 0 or 3)
         if due < earliest and code ~= 7 then earliest = due end
+        due = since or due
       end
     end
   end

@@ -44,9 +44,7 @@ impl Store {
                     return Ok(true);
                 }
                 reply.now()?;
-                let mut fields = reply.fields()?;
-                fields.member()?;
-                let state = State::from_word(&fields.text()?).ok_or(CallError::Internal)?;
+                let state = State::from_word(&reply.text()?).ok_or(CallError::Internal)?;
                 Ok(matches!(state, State::Dead | State::Acked))
             })
         };

@@ -13,6 +13,7 @@ use dueq_model::{
     micros_between, put_off,
 };
 use futures_util::future::try_join_all;
+use std::collections::BTreeSet;
 
 /// What holds for all messages of a topic, or of a partition.
 #[derive(Clone, Copy, Debug, Default)]
@@ -113,10 +114,15 @@ impl Waits {
         Self { due: until, ..Self::default() }
     }
 
+    /// When it is due by itself, whenever its group has a turn.
+    fn own_due(&self) -> Millis {
+        if let GroupWaits::Turn(due) = self.own { due } else { self.due }
+    }
+
     /// The first reason that holds.
     fn reason(self, topic: &Topic, is_paused: impl Fn(&str) -> bool) -> WaitingFor {
         let TopicWaits { now, paused, leases, call_at } = self.all;
-        let due = if let GroupWaits::Turn(due) = self.own { due } else { self.due };
+        let due = self.own_due();
         if paused {
             return WaitingFor::TopicPaused;
         }
@@ -144,10 +150,12 @@ impl Waits {
             GroupWaits::Rate(until) => WaitingFor::Rate(until),
             GroupWaits::Turn(_) if self.at > now => WaitingFor::Rate(self.at),
             _ if turn > now * 1000 => WaitingFor::Rate((turn + 999) / 1000),
-            _ => match self.put_off.filter(|_| self.at > now) {
+            // What was put off comes at that time, unless the instance that did it sees before that a place is free.
+            _ if self.at > now => match self.put_off.filter(|_| topic.settings.push.is_some()) {
                 Some(place) => WaitingFor::NoPlace(place),
-                None => WaitingFor::Consumer,
+                None => WaitingFor::Due(self.at),
             },
+            _ => WaitingFor::Consumer,
         }
     }
 }
@@ -168,29 +176,42 @@ impl Store {
         topic: &Topic,
         found: impl IntoIterator<Item = &mut MessageSnapshot>,
     ) -> Result<(), Error> {
-        let (mut whole, mut paused) = (None, None);
-        for found in found {
+        let mut found: Vec<_> = found.into_iter().collect();
+        let hosts = found.iter().filter_map(|found| {
+            let waits = found.waits.as_ref()?;
+            waits.host.as_deref().filter(|_| waits.own_due() <= waits.all.now)
+        });
+        let paused = self.paused_of(hosts.collect()).await?;
+        let mut whole = None;
+        for found in &mut found {
             let Some(mut waits) = found.waits.take() else { continue };
             if found.state == State::Leased {
                 found.waiting_for = Some(WaitingFor::Lease(found.at));
                 continue;
             }
             let is_limited = topic.max_leased().is_some() || topic.rate_per_s().is_some();
-            if topic.is_split() && is_limited && waits.due <= waits.all.now {
+            if topic.is_split() && is_limited && waits.own_due() <= waits.all.now {
                 let (leases, call_at) = match whole {
                     Some(known) => known,
                     None => *whole.insert(self.count_whole(topic, waits.all.now).await?),
                 };
                 waits.all = TopicWaits { leases, call_at, ..waits.all };
             }
-            if waits.host.is_some() && waits.due <= waits.all.now && paused.is_none() {
-                // An instance that calls nobody does not follow them.
-                paused = Some(self.read_paused_hosts().await?);
-            }
-            let is_paused = |host: &str| paused.as_ref().is_some_and(|it| it.contains_key(host));
-            found.waiting_for = Some(waits.reason(topic, is_paused));
+            found.waiting_for = Some(waits.reason(topic, |host| paused.contains(host)));
         }
         Ok(())
+    }
+
+    /// Which of these hosts are paused. An instance that calls nobody does not follow that.
+    async fn paused_of(&self, hosts: BTreeSet<&str>) -> Result<BTreeSet<String>, Error> {
+        if hosts.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let of = Command::new("HMGET").arg(&self.lanes.shared.keys.paused_hosts);
+        let of = hosts.iter().fold(of, |of, host| of.arg(*host));
+        let mut since = Fields::of(self.lanes.command(of).await?)?.words().into_iter();
+        let is_paused = |_: &&str| matches!(since.next(), Some(Ok(Some(_))));
+        Ok(hosts.into_iter().filter(is_paused).map(str::to_owned).collect())
     }
 
     /// The leases of all partitions, as far as they count, and where the calls so far end at the topic's rate, µs.

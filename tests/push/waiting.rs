@@ -57,9 +57,13 @@ async fn a_message_for_a_paused_host_names_it_and_keeps_its_due_time() {
                 assert_eq!(seen.get("payload").is_some(), query.ends_with("true"), "{seen}");
             }
         }
-        // A change that does not concern its due time leaves it where it is.
-        let updated = client.update(id, json!({"headers": {"x": "y"}})).await.expect(200).json();
-        assert_eq!((&updated["waiting_for"], &updated["due_at"]), (&expected, &sent["due_at"]));
+        // Changes that do not concern its due time leave it where it is, however many there are.
+        for n in 0..22 {
+            let change = json!({"headers": {"x": n.to_string()}});
+            let updated = client.update(id, change).await.expect(200).json();
+            assert_eq!((&updated["waiting_for"], &updated["due_at"]), (&expected, &sent["due_at"]));
+            assert_eq!(updated["events"].as_array().unwrap().len(), 20.min(n + 2), "{updated}");
+        }
     }
     let later = json!({"payload": 4, "delay_ms": 60_000});
     let later = schedule(&client, &receiver.url("/"), later).await.expect(201).text("id");
@@ -67,6 +71,43 @@ async fn a_message_for_a_paused_host_names_it_and_keeps_its_due_time() {
     change(&client, "resume", &receiver).await;
     receiver.wait_for(4).await;
     assert!(receiver.calls().iter().all(|call| call.attempt() == 1));
+}
+
+#[tokio::test]
+async fn a_message_that_waits_for_its_groups_turn_too_says_that_its_host_is_paused() {
+    let (client, receiver) = ready().await;
+    let push = json!({"url": receiver.url("/")});
+    let topic = pushed_with(&client, "turns", push, json!({"group_rate_per_s": 0.01})).await;
+    let message = |n: u32| json!({"payload": n, "group": "a"});
+    client.published(&topic, message(0)).await;
+    receiver.wait_for(1).await;
+    change(&client, "pause", &receiver).await;
+    let id = client.published(&topic, message(1)).await;
+    let seen = client.get(&id).await.expect(200).json();
+    assert_eq!(seen["waiting_for"]["reason"], "host_paused", "{seen}");
+    change(&client, "resume", &receiver).await;
+    waits_for(&client, &id, "rate").await;
+}
+
+#[tokio::test]
+async fn a_message_put_off_by_an_instance_that_is_gone_says_when_it_comes() {
+    let (redis, mut dueq) = alone(&[]).await;
+    let idle = Dueq::calling(&redis).args(["--no-dispatch"]).start().await;
+    let (client, receiver) = (idle.client(), Receiver::start().await);
+    let topic = pushed(&client, "gone", json!({"url": receiver.url("/")})).await;
+    client.published(&topic, json!({"payload": 1})).await;
+    receiver.wait_for(1).await;
+    change(&dueq.client(), "pause", &receiver).await;
+    let sent = client.publish(&topic, json!({"payload": 2})).await.expect(201).json();
+    let id = text(&sent, "id");
+    eventually("it is put off", || async { (client.state(id).await == "delayed").then_some(()) })
+        .await;
+    dueq.kill9();
+    change(&client, "resume", &receiver).await;
+    let seen = client.get(id).await.expect(200).json();
+    assert_eq!((&seen["due_at"], &seen["waiting_for"]["reason"]), (&sent["due_at"], &json!("due")));
+    let until = instant_ms(text(&seen["waiting_for"], "until"));
+    assert!(until > redis.time_ms().await, "{seen}");
 }
 
 #[tokio::test]

@@ -68,13 +68,17 @@ impl Glances {
     }
 }
 
-/// Answers the request, from memory where it is one of the dashboard's and may be.
+/// Answers the request, from memory where it is one of the dashboard's and may be. Those that wait are answered one by one.
 pub(crate) fn answer<'a, F: Future<Output = Response<Body>> + Send + 'a>(
     state: &'a AppState,
     request: Request,
     run: impl FnOnce(Request) -> F + Send + 'a,
 ) -> impl Future<Output = Response<Body>> + Send + 'a {
-    if request.method() != Method::GET || !request.headers().contains_key(&ui::HEADER) {
+    let waits = |query: &str| query.contains("wait_ms");
+    if request.method() != Method::GET
+        || !request.headers().contains_key(&ui::HEADER)
+        || request.uri().query().is_some_and(waits)
+    {
         return Either::Left(run(request));
     }
     Either::Right(Box::pin(glance(state, request, run)))

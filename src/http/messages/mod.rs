@@ -56,12 +56,17 @@ pub async fn get_message(
     let wait = Duration::from_millis(wait_ms.get());
     let is_cut = !wait.is_zero() && Box::pin(wait::until_ended(&cx, id, activity, wait)).await?;
     let got = cx.store.get(&MessageRef::Id(id)).await;
-    let (topic, found) = cx.of_message(&id, got).await?;
-    let mut response = json(&Message::whole(&topic, &found, sees_answers(&cx.caller, &topic)));
-    if is_cut {
-        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    let close = (header::CONNECTION, HeaderValue::from_static("close"));
+    match cx.of_message(&id, got).await {
+        Ok((topic, found)) => {
+            let mut response =
+                json(&Message::whole(&topic, &found, sees_answers(&cx.caller, &topic)));
+            response.headers_mut().extend(is_cut.then_some(close));
+            Ok(response)
+        }
+        Err(problem) if is_cut => Err(problem.header(close.0, close.1)),
+        Err(problem) => Err(problem),
     }
-    Ok(response)
 }
 
 /// Get a message's payload.

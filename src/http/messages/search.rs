@@ -144,7 +144,8 @@ pub async fn list_messages(
         None => None,
     };
     let round = &cx.round();
-    let listing = Listing { state: listed, after, limit, bodies, most_bytes, query, round };
+    let listing =
+        Listing { state: listed, after, limit, bodies, hosts: false, most_bytes, query, round };
     let (topic, page) = cx.store.list_messages(&name, listing).await?;
     let items = page.items.iter().map(|found| Message::listed(&topic, found)).collect();
     let next_cursor = page.next.as_ref().map(|next| cursor::seal(&list, next));

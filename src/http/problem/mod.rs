@@ -10,7 +10,7 @@ use axum::{
     http::{HeaderName, HeaderValue, Response, StatusCode, header},
     response::IntoResponse,
 };
-use dueq_model::{MessageId, Millis, TopicName, error::Error, format_instant};
+use dueq_model::{Instant, MessageId, Millis, TopicName, error::Error};
 use serde::Serialize;
 use std::{borrow::Cow, sync::Arc};
 use utoipa::ToSchema;
@@ -161,7 +161,10 @@ impl Problem {
             request_id: request_id.to_owned(),
             errors: self.errors.clone(),
             topic: self.gone.as_ref().map(|gone| gone.0.to_string()),
-            published_at: self.gone.as_ref().map(|gone| format_instant(gone.1)),
+            published_at: self
+                .gone
+                .as_ref()
+                .map(|gone| String::from_utf8_lossy(&Instant(gone.1).text()).into_owned()),
         }
     }
 }

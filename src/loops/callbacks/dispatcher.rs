@@ -159,8 +159,10 @@ impl Dispatcher {
         self.spawn(async move {
             let lease_expires_at = granted.lease_expires_at;
             let put_off = Some((granted.due_at, place));
-            this.retry(&granted, Nack::Park { due_at: until, lease_expires_at, put_off }).await;
-            let parked = Parked { id: granted.id, until, due_at: granted.due_at };
+            let park = Nack::Park { due_at: until, lease_expires_at, put_off };
+            let since = this.retry(&granted, park).await.and_then(|parked| parked.due_at);
+            let due_at = since.unwrap_or(granted.due_at);
+            let parked = Parked { id: granted.id, until, due_at };
             let report = Report::Parked(context.host(&granted.body), parked);
             if context.reports.send(report).is_err() {
                 this.fetch(&context.topic, &[parked]).await;

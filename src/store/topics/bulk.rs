@@ -131,8 +131,16 @@ impl Store {
         while sum.done < of && !sum.cut_short {
             let (mut ids, limit) = (Vec::new(), page.min((of - sum.done) as u64));
             let (after_it, bodies, most_bytes) = (after.as_ref(), false, usize::MAX);
-            let listing =
-                Listing { state, after: after_it, limit, bodies, most_bytes, query: None, round };
+            let listing = Listing {
+                state,
+                after: after_it,
+                limit,
+                bodies,
+                hosts: false,
+                most_bytes,
+                query: None,
+                round,
+            };
             let page = self.search(name, listing, &mut Search::new(), |it| ids.push(it.id)).await;
             let (_, next) = page.map_err(|error| error.after(sum.done > 0))?;
             for some in ids.chunks(CHANGED_TOGETHER) {

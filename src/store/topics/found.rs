@@ -54,6 +54,7 @@ impl Store {
                 after: after.as_ref(),
                 limit: left,
                 bodies: false,
+                hosts: false,
                 most_bytes: usize::MAX,
                 query: Some(query),
                 round,

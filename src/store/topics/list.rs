@@ -137,6 +137,11 @@ impl Store {
         listing: Listing<'_>,
     ) -> Result<(Arc<Topic>, MessagePage), Error> {
         let (mut search, mut items) = (Search::new(), Vec::new());
+        // Only a body says where a call goes.
+        let hosts = matches!(listing.state, State::Delayed | State::Ready | State::Blocked)
+            && self.registry.find(name).await?.is_some_and(|topic| topic.settings.push.is_some())
+            && self.count_paused_hosts().await? > 0;
+        let listing = Listing { hosts, ..listing };
         let (topic, next) =
             self.search(name, listing, &mut search, |found| items.push(found)).await?;
         self.explain(&topic, &mut items).await?;
@@ -151,7 +156,7 @@ impl Store {
         search: &mut Search,
         mut found: impl FnMut(MessageSnapshot),
     ) -> Result<(Arc<Topic>, Option<ListCursor>), Error> {
-        let Listing { state, after, limit, bodies, most_bytes, query, round } = listing;
+        let Listing { state, after, limit, bodies, hosts, most_bytes, query, round } = listing;
         // Messages that have fallen due or expired are moved before the first page, so that each is listed in its state.
         for _ in 0..if after.is_none() { MAX_LOOKS } else { 0 } {
             let turn = round.turn().await;
@@ -178,11 +183,7 @@ impl Store {
         let sources = topic.all().flat_map(|it| sets.iter().map(move |set| (it.clone(), set)));
         let mut sources: Vec<_> = sources.map(|(it, set)| source(it, set)).collect();
         let (mut count, mut bytes, mut last) = (0, 0, None);
-        // Only a body says where its call goes.
-        let is_held_up = topic.settings.push.is_some()
-            && matches!(state, State::Delayed | State::Ready | State::Blocked)
-            && !self.read_paused_hosts().await?.is_empty();
-        let reads_bodies = bodies || is_held_up || query.is_some_and(MessageQuery::needs_body);
+        let reads_bodies = bodies || hosts || query.is_some_and(MessageQuery::needs_body);
         while count < limit && bytes < most_bytes {
             // However slow Redis is, each page gets on.
             if query.is_some() && last.is_some() && search.is_over() {
@@ -261,6 +262,8 @@ pub struct Listing<'a> {
     pub limit: u64,
     /// With bodies.
     pub bodies: bool,
+    /// It has to be known where their calls go.
+    pub hosts: bool,
     /// Bytes of bodies and errors on the page.
     pub most_bytes: usize,
     /// Only those that it matches.
@@ -372,6 +375,7 @@ pub(crate) fn read_listed(
             None if state == State::Leased => Some(Waits::of_leased(at)),
             None => None,
         };
+        let at = reasons.as_ref().map_or(at, |known| known.due);
         let held = i64::from(matches!(state, State::Leased | State::Acked));
         let max = extra.options.max_attempts.map_or(topic_max, i64::from);
         let waits = matches!(state, State::Delayed | State::Ready | State::Blocked);
@@ -384,7 +388,7 @@ pub(crate) fn read_listed(
         let message = MessageSnapshot {
             id,
             state,
-            at: reasons.as_ref().map_or(at, |known| known.due),
+            at,
             attempts: extra.attempts.saturating_add(held),
             attempts_left: max.saturating_sub(extra.counted).saturating_sub(held).max(0),
             options: extra.options,
