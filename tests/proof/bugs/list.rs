@@ -262,7 +262,7 @@ pub fn all() -> Vec<Bug> {
             .patch("publish_special", "state = where or 'gone'", "state = word"),
         bug("due time lost while put off", &["the contract"], scenario!(told::a_paused_host))
             .does("a message that is put off since its host is paused shows when it comes back as its due time")
-            .patch("nack", "if kind == 'w' and called ~= '' then", "if false then"),
+            .patch("nack", "kind == 'w' and called ~= '' and note", "false and note"),
         bug("waiting is an attempt", &["I14"], scenario!(told::a_paused_host))
             .does("a callback that is given back because no slot is free has had an attempt")
             .patch(
