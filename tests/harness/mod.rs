@@ -42,7 +42,7 @@ pub use self::receiver::Receiver;
 pub use self::redis::{Redis, RedisOptions, free_port, is_redis_6, server};
 pub use self::sentinel::{Group, Sentinels, follow, pair};
 pub use self::topics::etag;
-pub use self::turns::mostly_waits;
+pub use self::turns::{mostly_waits, turn};
 pub use self::watch::{Script, Sights, memory_kib, watched};
 pub use self::wire::Wire;
 
@@ -63,7 +63,7 @@ pub struct Shared {
 /// The shared server, started by whoever asks first, ended with the test process.
 pub async fn shared() -> &'static Shared {
     static SHARED: OnceCell<Shared> = OnceCell::const_new();
-    turns::turn().await;
+    turn().await;
     SHARED
         .get_or_init(|| async {
             let redis = Redis::start().await;

@@ -15,7 +15,8 @@ thread_local! {
     static TURN: OnceCell<Option<SemaphorePermit<'static>>> = const { OnceCell::new() };
 }
 
-/// Waits for the turn of this test, which keeps it until its end. Called before a test does anything with a server.
+/// Waits for the turn of this test, which keeps it until its end. All that starts a server asks for it; a test that measures
+/// that asks before.
 pub async fn turn() {
     // Only tests have a name with a path: a thread that a test has started works in the turn of the test.
     let is_test = current().name().is_some_and(|name| name.contains("::"));
