@@ -51,7 +51,7 @@ test: redis shell checkers ahead tidy clippy ## What every commit runs: lint, un
 test-all: redis shell checkers ahead tidy $(if $(RUSTC_WORKSPACE_WRAPPER),,clippy) ## Everything, as CI runs it: browsers, other engines, SQS clients, all faults and SDKs
 	$(CARGO) test --locked --no-run --all-targets
 	@tests/setup.sh
-	$(call parts,units contract command push faults tools engines simulation outside)
+	$(call parts,units doc contract command push faults tools engines simulation outside)
 
 .PHONY: part-contract part-command part-push part-faults
 part-contract part-command part-push part-faults: part-%:
@@ -79,12 +79,11 @@ part-calls:
 part-engines:
 	@tests/engines.sh slice
 
-# What mostly waits for others, and rustdoc with a directory of its own, side by side; each prints when it has ended.
+# What mostly waits for others, side by side; each prints when it has ended.
 part-outside:
-	+@$(MAKE) --no-print-directory --keep-going --output-sync=target --jobs 3 part-sdks part-calls part-doc
+	+@$(MAKE) --no-print-directory --keep-going --output-sync=target --jobs 2 part-sdks part-calls
 
-part-doc:
-	@$(MAKE) --no-print-directory doc CARGO_TARGET_DIR=$(abspath $(TARGET))/rustdoc
+part-doc: doc
 
 part-sdk:
 	@tests/sdk/all.sh --smoke

@@ -41,8 +41,8 @@ if ! $present && [ ${#missing[@]} -gt 0 ]; then
   exit 1
 fi
 
-# Three at a time: each starts several processes, and some look at the time. A test's name begins with its language.
-if [ ${#built[@]} -gt 0 ]; then on 3 "${built[@]/%/::}"; fi
+# Two at a time: each starts several processes, and some look at the time. A test's name begins with its language.
+if [ ${#built[@]} -gt 0 ]; then on 2 "${built[@]/%/::}"; fi
 if ! $present; then on 1 generators::; fi
 echo "sdks: tested: ${built[*]:-none}"
 if [ ${#missing[@]} -gt 0 ]; then
