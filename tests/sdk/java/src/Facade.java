@@ -2,6 +2,7 @@ import dev.dueq.Client;
 import dev.dueq.Handler;
 import dev.dueq.Publish;
 import dev.dueq.Worker;
+import dev.dueq.api.MessagesApi.APIGetMessageRequest;
 import dev.dueq.model.BackoffKind;
 import dev.dueq.model.BackoffRequest;
 import dev.dueq.model.KeyUntil;
@@ -92,11 +93,11 @@ final class Facade {
     check(message.getPriority() == 9 && message.getAttemptsLeft() == 3, message);
     check(client.publish(topic, null).getDuplicate().equals(false), "null is a payload");
     PublishedMessage call = client.callback("https://example.com/", Map.of("a", 1), with -> with.delay(Duration.ofDays(1)));
-    check(client.messages().getMessage(call.getId()).getCallback().getUrl().equals("https://example.com/"), call);
+    check(client.messages().getMessage(APIGetMessageRequest.newBuilder().id(call.getId()).build()).getCallback().getUrl().equals("https://example.com/"), call);
     client.messages().deleteMessage(call.getId(), null);
     Duration second = Duration.ofSeconds(1);
     call = client.callback("https://example.com/", new byte[] {1}, with -> with.delay(Duration.ofDays(1)).timeout(second));
-    check(client.messages().getMessage(call.getId()).getCallback().getTimeoutMs() == 1000, call);
+    check(client.messages().getMessage(APIGetMessageRequest.newBuilder().id(call.getId()).build()).getCallback().getTimeoutMs() == 1000, call);
     client.messages().deleteMessage(call.getId(), null);
   }
 

@@ -7,6 +7,7 @@ import dev.dueq.Hooks;
 import dev.dueq.ProblemException;
 import dev.dueq.RetryIn;
 import dev.dueq.Worker;
+import dev.dueq.api.MessagesApi.APIGetMessageRequest;
 import dev.dueq.model.BackoffKind;
 import dev.dueq.model.BackoffRequest;
 import dev.dueq.model.Message;
@@ -87,7 +88,7 @@ final class Hard {
     begin(worker);
     failed.await();
     worker.close();
-    Message message = client.messages().getMessage(id);
+    Message message = client.messages().getMessage(APIGetMessageRequest.newBuilder().id(id).build());
     check(message.getState() == State.DEAD && "no such order".equals(message.getLastError()), message);
     check(message.getEvents().stream().anyMatch(event -> "later".equals(event.getReason())), message);
     check(

@@ -1,5 +1,6 @@
 import dev.dueq.Client;
 import dev.dueq.Worker;
+import dev.dueq.api.MessagesApi.APIGetMessageRequest;
 import dev.dueq.api.MessagesApi.APIPublishRawRequest;
 import dev.dueq.model.Message;
 import dev.dueq.model.PublishRequest;
@@ -38,7 +39,7 @@ final class Payloads {
     }
     for (int i = 0; i < values.size(); i++) {
       PublishedMessage sent = client.publish(topic, new PublishRequest().payload(values.get(i)));
-      Message there = client.messages().getMessage(sent.getId());
+      Message there = client.messages().getMessage(APIGetMessageRequest.newBuilder().id(sent.getId()).build());
       same(JSON.get(i), client.mapper().writeValueAsString(there.getPayload()));
       same("true", String.valueOf(there.getPayload_JsonNullable().isPresent()));
     }

@@ -1,6 +1,7 @@
 import com.fasterxml.jackson.core.JsonProcessingException;
 import dev.dueq.Client;
 import dev.dueq.ProblemException;
+import dev.dueq.api.MessagesApi.APIGetMessageRequest;
 import dev.dueq.model.*;
 import java.net.URI;
 import java.time.Duration;
@@ -147,7 +148,7 @@ final class Steps {
     UUID id = client.publish(topic, new PublishRequest().payload("poison")).getId();
     String token = lease(new LeaseRequest()).get(0).getLeaseToken();
     client.leases().nackMessage(id, new NackRequest().leaseToken(token).dead(true).reason("no such order"));
-    Message dead = client.messages().getMessage(id);
+    Message dead = client.messages().getMessage(APIGetMessageRequest.newBuilder().id(id).build());
     print("dead", "state", dead.getState(), "last_error", dead.getLastError(), "attempts", dead.getAttempts());
     print("redrive", "state", client.messages().redriveMessage(id).getState());
     client.messages().deleteMessage(id, null);
@@ -223,7 +224,7 @@ final class Steps {
             .delayMs(3_600_000L)
             .key(topic);
     UUID id = client.callbacks().scheduleCallback(later, null).getId();
-    Message callback = client.messages().getMessage(id);
+    Message callback = client.messages().getMessage(APIGetMessageRequest.newBuilder().id(id).build());
     print("callback", "topic", callback.getTopic(), "state", callback.getState(), "url", callback.getCallback().getUrl());
     client.messages().deleteMessage(id, null);
   }
