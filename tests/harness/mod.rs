@@ -42,7 +42,7 @@ pub use self::receiver::Receiver;
 pub use self::redis::{Redis, RedisOptions, free_port, is_redis_6, server};
 pub use self::sentinel::{Group, Sentinels, follow, pair};
 pub use self::topics::etag;
-pub use self::turns::{mostly_waits, turn};
+pub use self::turns::{mostly_waits, turn, turns};
 pub use self::watch::{Script, Sights, memory_kib, watched};
 pub use self::wire::Wire;
 

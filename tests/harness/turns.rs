@@ -18,10 +18,15 @@ thread_local! {
 /// Waits for the turn of this test, which keeps it until its end. All that starts a server asks for it; a test that measures
 /// that asks before.
 pub async fn turn() {
+    turns(1).await;
+}
+
+/// The same for a test that keeps as many processes at work as so many others.
+pub async fn turns(number: u32) {
     // Only tests have a name with a path: a thread that a test has started works in the turn of the test.
     let is_test = current().name().is_some_and(|name| name.contains("::"));
     if is_test && TURN.with(|turn| turn.get().is_none()) {
-        let permit = TURNS.acquire().await.expect("never closed");
+        let permit = TURNS.acquire_many(number).await.expect("never closed");
         // Another task of this test may have been quicker; then this turn goes back.
         TURN.with(|turn| drop(turn.set(Some(permit))));
     }

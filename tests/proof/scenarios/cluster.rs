@@ -11,7 +11,7 @@ use serde_json::json;
 use super::ground::{Run, both, redis};
 use crate::harness::{
     Client, Cluster, ClusterOptions, Dueq, Launch, moves_atomically, slot_of, slot_of_partition,
-    tag_of_partition, topic, works_again,
+    tag_of_partition, topic, turns, works_again,
 };
 use crate::proof::actor::Fleet;
 use crate::proof::audit::Place;
@@ -52,6 +52,8 @@ impl Ground {
         options: ClusterOptions,
         second: impl FnOnce(Launch) -> Launch,
     ) -> Ground {
+        // Eight servers and four loads: beside three others of its size, a wake-up would wait for a processor too long.
+        turns(2).await;
         let cluster = options.start().await;
         let launch = || cluster.launch().bug(setting.bug);
         let dueq = [launch().start().await, second(launch()).start().await];
