@@ -284,7 +284,7 @@ impl Body {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CallUrl, Push, SqsAttribute};
+    use crate::{CallUrl, Push, Retry, SqsAttribute};
 
     #[test]
     fn bodies_come_back_as_they_were() {
@@ -304,7 +304,16 @@ mod tests {
             assert_eq!(Body::decode(body.encode()).unwrap(), body);
             let url = CallUrl::parse("http://example.com/é").unwrap();
             let secret_headers = vec!["x-trace".to_owned()];
-            let callback = Callback { timeout_ms: Some(5), secret_headers, ..Callback::to(url) };
+            let retry =
+                Retry { on: Some(Vec::new()), never: vec!["5xx".to_owned()], ..Retry::default() };
+            let (timeout_ms, connect_timeout_ms, retry) = (Some(5), Some(6), Some(retry));
+            let callback = Callback {
+                timeout_ms,
+                connect_timeout_ms,
+                retry,
+                secret_headers,
+                ..Callback::to(url)
+            };
             let mut body = Body { callback: Some(callback), dead_letter: true, ..body };
             body.mark_secrets(&Push::default());
             assert_eq!(Body::decode(body.encode()).unwrap(), body);

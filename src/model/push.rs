@@ -23,6 +23,8 @@ pub const DEFAULT_IN_FLIGHT_PER_HOST: u64 = 8;
 pub const MAX_IN_FLIGHT: u64 = 10_000;
 /// Secrets that a topic signs with at once, at most.
 pub const MAX_SECRETS: usize = 2;
+/// Entries of each list of [`Retry`], at most.
+pub const MAX_RETRY_CAUSES: usize = 32;
 
 /// An HTTP method to send a message with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -74,6 +76,12 @@ pub struct Callback {
     /// How long the call may take, ms. Default: the topic's.
     #[serde(rename = "t", default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<Millis>,
+    /// How long connecting may take, ms. Default: the topic's.
+    #[serde(rename = "k", default, skip_serializing_if = "Option::is_none")]
+    pub connect_timeout_ms: Option<Millis>,
+    /// Which failed calls are retried, in place of all that the topic says of it.
+    #[serde(rename = "r", default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
     /// Headers of the message whose values are secrets, besides `authorization` and `cookie`.
     #[serde(rename = "h", default, skip_serializing_if = "Vec::is_empty")]
     pub secret_headers: Vec<String>,
@@ -88,9 +96,37 @@ pub struct Callback {
 impl Callback {
     /// One with nothing but a URL.
     pub fn to(url: CallUrl) -> Self {
-        let (method, timeout_ms, secret) = (None, None, None);
-        let (secret_headers, unknown) = (Vec::new(), Unknown::new());
-        Self { url, method, timeout_ms, secret_headers, secret, unknown }
+        let (method, timeout_ms, connect_timeout_ms) = (None, None, None);
+        let (retry, secret_headers, secret, unknown) = (None, Vec::new(), None, Unknown::new());
+        Self { url, method, timeout_ms, connect_timeout_ms, retry, secret_headers, secret, unknown }
+    }
+}
+
+/// Which failed calls are retried. The lists name causes: a status (`429`), a class of them (`5xx`), `timeout`, `connect`.
+/// They are texts, so that this version can read those that a later one knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retry {
+    /// Retried, and no other. `None`: all that `never` does not name, except for 410.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on: Option<Vec<String>>,
+    /// Not retried.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub never: Vec<String>,
+    /// What a later version says of it.
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}
+
+impl Retry {
+    /// Whether a call that failed by this cause is retried. A status goes before its class. `None`: this does not say.
+    pub fn decides(&self, cause: &str) -> Option<bool> {
+        let is_in = |list: &[String], entry: &str| list.iter().any(|listed| listed == entry);
+        let listed = |entry: &str| match &self.on {
+            _ if is_in(&self.never, entry) => Some(false),
+            on => on.as_ref().filter(|on| is_in(on, entry)).map(|_| true),
+        };
+        let class = || listed(&format!("{}xx", cause.get(..1)?));
+        listed(cause).or_else(class).or(self.on.as_ref().map(|_| false))
     }
 }
 
@@ -193,6 +229,17 @@ macro_rules! push_settings {
         timeout_ms: Millis = DEFAULT_CALL_TIMEOUT_MS as Millis;
             /// How long a call may take, ms. Default: 15000.
             put CallTimeoutMs;
+        /// How long looking up the name, connecting and the TLS handshake may take together, ms. Absent: the defaults.
+        #[serde(skip_serializing_if = "is_default")]
+        connect_timeout_ms: Option<Millis> = None;
+            /// How long looking up the name, connecting and the TLS handshake may take together, ms, within `timeout_ms`.
+            /// Default: 10000, of which 5000 without the handshake.
+            put CallTimeoutMs;
+        /// Which failed calls are retried. Absent: all, except for 410 and `dueq-retry: never`.
+        #[serde(skip_serializing_if = "is_default")]
+        retry: Option<Retry> = None;
+            /// Which failed calls are retried. Default: all, except for 410 and `dueq-retry: never`.
+            put RetryRequest;
         /// Calls that an instance makes at once, at most.
         max_in_flight: u32 = DEFAULT_IN_FLIGHT as u32;
             /// Calls that an instance makes at once, at most. Default: 64.
@@ -258,6 +305,29 @@ impl Push {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_status_goes_before_its_class_and_what_is_not_listed_depends_on_the_first_list() {
+        let list = |words: &str| words.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let of = |on: Option<&str>, never: &str| {
+            let retry = Retry { on: on.map(list), never: list(never), ..Retry::default() };
+            move |cause: &str| retry.decides(cause)
+        };
+        let both = of(Some("5xx 429 timeout"), "501 4xx");
+        for (cause, retried) in
+            [("500", true), ("501", false), ("429", true), ("400", false), ("302", false)]
+        {
+            assert_eq!(both(cause), Some(retried), "{cause}");
+        }
+        assert_eq!(
+            (both("timeout"), both("connect"), both("")),
+            (Some(true), Some(false), Some(false))
+        );
+        let never = of(None, "4xx connect");
+        assert_eq!((never("404"), never("connect")), (Some(false), Some(false)));
+        assert_eq!((never("500"), never("timeout")), (None, None));
+        assert_eq!(of(None, "")("410"), None);
+    }
 
     #[test]
     fn a_secret_is_as_standard_webhooks_has_it_and_is_never_printed() {

@@ -85,7 +85,10 @@ async fn full() -> (Redis, Dueq) {
     let large = json!({"n": {"DataType": "Number", "StringValue": "1".repeat(100_000)}});
     let send = json!({"QueueUrl": "bytes", "MessageBody": "x", "MessageAttributes": large});
     client.send("POST", "/sqs", &target, Some(send.to_string().into())).await.expect(200);
-    let callback = json!({"url": "http://127.0.0.1:9/x", "delay_ms": 600_000, "headers": {"authorization": "Bearer s"}});
+    let callback = json!({
+        "url": "http://127.0.0.1:9/x", "delay_ms": 600_000, "headers": {"authorization": "Bearer s"},
+        "connect_timeout_ms": 500, "retry": {"on": ["5xx"], "never": ["501"]},
+    });
     client.post("/callbacks", &callback).await.expect(201);
     client.post("/callbacks/hosts/127.0.0.1:9/pause", &json!({})).await.expect(200);
     let schedule = json!({"every_ms": 3_600_000, "topic": "split", "message": {"payload": 1}});

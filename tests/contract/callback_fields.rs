@@ -23,7 +23,10 @@ fn message(callback: Value) -> Value {
 }
 
 fn whole() -> Value {
-    json!({"url": "https://own.invalid:8443/é?a=b#c", "method": "DELETE", "timeout_ms": 1_800_000})
+    json!({
+        "url": "https://own.invalid:8443/é?a=b#c", "method": "DELETE", "timeout_ms": 1_800_000,
+        "connect_timeout_ms": 2_000, "retry": {"on": ["5xx", "connect"], "never": ["501"]},
+    })
 }
 
 #[tokio::test]
@@ -31,7 +34,8 @@ async fn a_callback_is_shown_as_it_was_said() {
     let (client, topic) = (client().await, topic("callback"));
     pushed(&client, &topic).await;
     let short = json!({"url": "HTTP://Own.invalid"});
-    for callback in [whole(), short] {
+    let plain = json!({"url": "http://own.invalid/", "retry": {}});
+    for callback in [whole(), short, plain] {
         let id = client.published(&topic, message(callback.clone())).await;
         assert_eq!(client.get(&id).await.expect(200).json()["callback"], callback);
         let with = client.listed(&topic, "state=delayed&payload=true").await;
@@ -83,6 +87,7 @@ async fn a_callback_is_part_of_what_an_idempotency_key_stands_for() {
     client.publish(&topic, first.clone()).await.expect(201);
     let mut nulls = first.clone();
     nulls["callback"]["timeout_ms"] = json!(null);
+    nulls["callback"]["retry"] = json!(null);
     for same in [first.clone(), nulls] {
         assert_eq!(client.publish(&topic, same).await.expect(200).json()["duplicate"], true);
     }
@@ -91,6 +96,9 @@ async fn a_callback_is_part_of_what_an_idempotency_key_stands_for() {
         json!({"url": "http://own.invalid"}),
         json!({"url": "http://own.invalid/", "method": "PUT"}),
         json!({"url": "http://own.invalid/", "timeout_ms": 15_000}),
+        json!({"url": "http://own.invalid/", "connect_timeout_ms": 5_000}),
+        json!({"url": "http://own.invalid/", "retry": {}}),
+        json!({"url": "http://own.invalid/", "retry": {"never": ["400"]}}),
     ] {
         let mut again = first.clone();
         again["callback"] = other;

@@ -15,6 +15,8 @@ fn everything() -> Value {
         "method": "PUT",
         "headers": {"x-team": "a", "Authorization": "Bearer secret-1", "cookie": "secret-2"},
         "timeout_ms": 1000,
+        "connect_timeout_ms": 300,
+        "retry": {"on": ["5xx", "429", "timeout"], "never": ["501", "connect"]},
         "max_in_flight": 3,
         "max_in_flight_per_host": 2,
         "rate_per_s": 0.5,
@@ -155,6 +157,63 @@ async fn a_mask_that_stands_for_nothing_is_422_and_changes_nothing() {
     let push = json!({"headers": {"Cookie": "***", "x-stars": "***"}});
     let kept = push_of(&client.update_topic(&topic, json!({"push": push})).await.expect(200));
     assert_eq!(kept["headers"], json!({"Cookie": "***", "x-stars": "***"}));
+}
+
+#[tokio::test]
+async fn lists_of_failures_that_cannot_be_are_refused_by_name_wherever_they_are_set() {
+    let (client, topic) = (client().await, topic("push"));
+    pushed(&client, &topic, json!({})).await;
+    let seen = client.topic(&topic).await.expect(200).json();
+    let url = "http://hooks.invalid/";
+    let many: Vec<_> = (400..433).map(|status: i64| status.to_string()).collect();
+    for (own, field, reason) in [
+        (
+            json!({"connect_timeout_ms": 99}),
+            "connect_timeout_ms",
+            "must be an integer from 100 to 1800000",
+        ),
+        (json!({"connect_timeout_ms": "1s"}), "connect_timeout_ms", "must be an integer"),
+        (json!({"retry": ["5xx"]}), "retry", "must be an object"),
+        (json!({"retry": {"on": []}}), "retry.on", "must have 1 to 32 items"),
+        (json!({"retry": {"never": many}}), "retry.never", "must have 0 to 32 items"),
+        (json!({"retry": {"on": [429]}}), "retry.on[0]", "must be a string"),
+        (json!({"retry": {"on": [null]}}), "retry.on[0]", "cannot be null"),
+        (
+            json!({"retry": {"on": ["503", "200"]}}),
+            "retry.on[1]",
+            "must be a status from 300 to 599",
+        ),
+        (
+            json!({"retry": {"never": ["5XX"]}}),
+            "retry.never[0]",
+            "3xx, 4xx, 5xx, timeout or connect",
+        ),
+        (json!({"retry": {"on": ["5xx", "5xx"]}}), "retry.on[1]", "is listed more than once"),
+        (json!({"retry": {"on": ["410"], "never": ["410"]}}), "retry.never[0]", "more than once"),
+        (json!({"retry": {"only": ["5xx"]}}), "retry.only", "is unknown"),
+    ] {
+        let refused = |answer: Answer, place: &str| {
+            let answer = answer.problem(422, "invalid_input").field(&format!("{place}{field}"));
+            let found = answer.json()["errors"][0]["reason"].as_str().unwrap().to_owned();
+            assert!(found.contains(reason), "{place}{field}: {found}");
+        };
+        let mut callback = own.clone();
+        callback["url"] = json!(url);
+        let message = json!({"payload": 1, "delay_ms": 600_000, "callback": callback});
+        refused(client.put_topic(&topic, json!({"push": own})).await, "push.");
+        refused(client.update_topic(&topic, json!({"push": own})).await, "push.");
+        refused(client.update_topic("_callbacks", json!({"push": own})).await, "push.");
+        refused(client.publish(&topic, message.clone()).await, "callback.");
+        let batch = [json!({"payload": 1}), message];
+        refused(client.publish_batch(&topic, &batch).await, "messages[1].callback.");
+        refused(client.post("/callbacks", &callback).await, "");
+        let schedule = json!({"every_ms": 3_600_000, "callback": callback});
+        refused(client.put_schedule(&topic, &schedule).await, "callback.");
+        let message = json!({"payload": 1, "callback": callback});
+        let schedule = json!({"every_ms": 3_600_000, "topic": topic, "message": message});
+        refused(client.put_schedule(&topic, &schedule).await, "message.callback.");
+    }
+    assert_eq!(client.topic(&topic).await.expect(200).json(), seen);
 }
 
 #[tokio::test]

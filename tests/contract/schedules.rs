@@ -185,7 +185,10 @@ async fn secrets_of_headers_are_never_read_back_and_kept_by_the_mask() {
 #[tokio::test]
 async fn a_callback_schedule_publishes_to_dueqs_own_topic() {
     let (client, name) = (client().await, topic("schedule"));
-    let callback = json!({"url": "https://example.com/hook", "method": "PUT", "timeout_ms": 5000});
+    let callback = json!({
+        "url": "https://example.com/hook", "method": "PUT", "timeout_ms": 5000, "connect_timeout_ms": 500,
+        "retry": {"never": ["4xx"]},
+    });
     let schedule = json!({"every_ms": 315_360_000_000_i64, "callback": callback});
     let made = client.put_schedule(&name, &schedule).await.expect(201).json();
     assert_eq!(made["callback"], callback);

@@ -194,8 +194,9 @@ async fn what_a_newer_instance_wrote_survives_the_changes_of_an_older_one() {
     let name = topic("later");
     let keys = ["messages", "events"].map(|what| format!("dueq:{{{name}:0}}:{what}"));
     let (registry, schedules) = ("dueq:{topics}:registry", "dueq:{schedules}:entries");
-    let push = json!({"url": "http://127.0.0.1:9/", "max_in_flight": 3});
-    let callback = json!({"url": "http://127.0.0.1:9/own", "timeout_ms": 500});
+    let retry = json!({"on": ["5xx"]});
+    let push = json!({"url": "http://127.0.0.1:9/", "max_in_flight": 3, "retry": retry});
+    let callback = json!({"url": "http://127.0.0.1:9/own", "timeout_ms": 500, "retry": retry});
     let mut dueq = Dueq::calling(&redis).args(["--no-dispatch"]).start().await;
     let client = dueq.client();
     let settings = json!({"push": push, "retention": {"dead_max": 50}, "max_attempts": 1});
@@ -222,6 +223,7 @@ async fn what_a_newer_instance_wrote_survives_the_changes_of_an_older_one() {
         let (mut header, payload) = parts(body);
         add_later(&mut header);
         add_later(&mut header["u"]);
+        add_later(&mut header["u"]["r"]);
         *body = put_together(&header, &payload);
     })
     .await;
@@ -253,7 +255,7 @@ async fn what_a_newer_instance_wrote_survives_the_changes_of_an_older_one() {
     client.update(&id, json!({"payload": [2]})).await.expect(200);
     client.update(&id, json!({"headers": {"z": "y"}, "priority": 3})).await.expect(200);
     let (header, payload) = parts(&stored(&redis, &keys[0], &member(&id)).await);
-    [&header, &header["u"]].into_iter().for_each(has_later);
+    [&header, &header["u"], &header["u"]["r"]].into_iter().for_each(has_later);
     assert_eq!((&header["h"], &payload[..]), (&json!({"z": "y"}), &b"[2]"[..]));
     let shown = client.get(&id).await.expect(200).json();
     let kinds: Vec<_> =

@@ -28,7 +28,7 @@ proptest! {
         for (name, value) in said {
             HeaderValue::from_bytes(&value).into_iter().for_each(|value| drop(answer.insert(name.clone(), value)));
         }
-        match soon(|| verdict(status, &answer, now)) {
+        match soon(|| verdict(status, &answer, None, now)) {
             Verdict::Delivered => prop_assert!(status.is_success()),
             Verdict::Dead => prop_assert!(status.is_client_error()),
             Verdict::Retry { after: Some(_) } => prop_assert!([429, 503].contains(&status.as_u16())),
@@ -42,13 +42,15 @@ proptest! {
         pushed in headers(),
         url in prop::option::of(url()),
         timeout_ms in number(),
+        connect_timeout_ms in prop::option::of(number()),
         secrets in vec(text(), 0..3),
         (attempt, now) in (any::<u32>(), number()),
     ) {
         // Secrets are read back as they lie in Redis, whatever that is.
         let secret = |text: &String| serde_json::from_value::<SigningSecret>(text.as_str().into()).unwrap();
         let secrets = secrets.iter().map(secret).collect();
-        let push = Push { url, headers: pushed, timeout_ms, secrets, ..Push::default() };
+        let push =
+            Push { url, headers: pushed, timeout_ms, connect_timeout_ms, secrets, ..Push::default() };
         let id = MessageId::parse("019ab000-0000-8000-8000-000000000000").unwrap();
         let topic = TopicName::callbacks();
         match build(&id, &topic, attempt, &body, &push, &[], now) {

@@ -12,6 +12,7 @@ mod model;
 use bytes::Bytes;
 use dueq_model::{
     Backoff, Body, CallMethod, CallUrl, Callback, Content, MAX_DELAY_MS, MAX_SCHEDULE, Millis,
+    Retry,
 };
 use proptest::{collection::vec, prelude::*, sample::Index, sample::select};
 use std::{
@@ -217,8 +218,20 @@ pub fn url() -> impl Strategy<Value = CallUrl> {
 /// A message's own callback.
 pub fn callback() -> impl Strategy<Value = Callback> {
     let method = prop::option::of(select(CallMethod::ALL.map(|(_, method)| method).to_vec()));
-    (url(), method, prop::option::of(100..1_800_000_i64))
-        .prop_map(|(url, method, timeout_ms)| Callback { method, timeout_ms, ..Callback::to(url) })
+    let causes = || vec(select(vec!["429", "5xx", "timeout"]).prop_map(str::to_owned), 0..3);
+    let retry = (prop::option::of(causes()), causes()).prop_map(|(on, never)| Retry {
+        on,
+        never,
+        ..Retry::default()
+    });
+    let parts = (prop::option::of(100..1_800_000_i64), prop::option::of(retry));
+    (url(), method, parts).prop_map(|(url, method, (timeout_ms, retry))| Callback {
+        method,
+        timeout_ms,
+        connect_timeout_ms: timeout_ms,
+        retry,
+        ..Callback::to(url)
+    })
 }
 
 /// A message's body as a publish may store it.

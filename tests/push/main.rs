@@ -29,6 +29,7 @@ mod origins;
 mod places;
 mod pushed;
 mod receivers;
+mod retry;
 mod retry_after;
 mod signing;
 mod stopping;

@@ -142,6 +142,14 @@ const NEW: &[Arg] = &[
 ];
 
 const METHODS: &str = "--method GET|POST|PUT|PATCH|DELETE";
+const CONNECT: Arg =
+    arg("--connect-timeout DURATION", "How long connecting may take, TLS included, such as 2s.");
+const RETRY_ON: Arg = arg(
+    "--retry-on CAUSE,",
+    "Which failures are retried, and no others: 429, 5xx, timeout, connect; separated by commas.",
+);
+const RETRY_NEVER: Arg =
+    arg("--retry-never CAUSE,", "Which failures are not retried, such as 400,422.");
 
 /// Which messages of a topic a bulk command changes.
 const CHOICE: &[Arg] = &[
@@ -200,6 +208,9 @@ pub const COMMANDS: &[Command] = &[
             FILE,
             arg(METHODS, "HTTP method, by default POST."),
             arg("--timeout DURATION", "How long one call may take, such as 15s."),
+            CONNECT,
+            RETRY_ON.field("retry.on"),
+            RETRY_NEVER.field("retry.never"),
         ],
         CHANGES,
         NEW,
@@ -461,6 +472,9 @@ Examples:
                 arg("--timeout DURATION", "How long one call may take, such as 15s.")
                     .field("callback.timeout_ms")
                     .not("topic"),
+                CONNECT.field("callback.connect_timeout_ms").not("topic"),
+                RETRY_ON.field("callback.retry.on").not("topic"),
+                RETRY_NEVER.field("callback.retry.never").not("topic"),
                 KEY.field("message.key"),
                 arg("--header NAME=VALUE", "Header of the messages, repeatable.").field("message.headers"),
                 arg("--priority N", "Priority from 0 to 255; of the messages that are due, higher ones go first.")

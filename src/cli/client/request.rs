@@ -345,23 +345,27 @@ impl Given<'_> {
         if fields.is_empty() && self.command.method == "PATCH" {
             return Err(Failure::Usage(format!("nothing to change: see dueq {command} --help")));
         }
-        // Fields of an object come together where its first one is.
-        let mut whole: Vec<(String, String)> = Vec::new();
-        for (name, json) in &fields {
-            match name.split_once('.') {
-                None => whole.push((name.clone(), json.clone())),
-                Some((outer, _)) if whole.iter().any(|(known, _)| known == outer) => {}
-                Some((outer, _)) => {
-                    let inner = fields.iter().filter_map(|(name, json)| {
-                        let inner = name.strip_prefix(outer)?.strip_prefix('.')?;
-                        Some((inner.to_owned(), json.clone()))
-                    });
-                    whole.push((outer.to_owned(), object(inner)));
-                }
+        Ok(nested(&fields))
+    }
+}
+
+/// An object of these fields. Those of an object within come together where its first one is.
+fn nested(fields: &[(String, String)]) -> String {
+    let mut whole: Vec<(String, String)> = Vec::new();
+    for (name, json) in fields {
+        match name.split_once('.') {
+            None => whole.push((name.clone(), json.clone())),
+            Some((outer, _)) if whole.iter().any(|(known, _)| known == outer) => {}
+            Some((outer, _)) => {
+                let inner = fields.iter().filter_map(|(name, json)| {
+                    let inner = name.strip_prefix(outer)?.strip_prefix('.')?;
+                    Some((inner.to_owned(), json.clone()))
+                });
+                whole.push((outer.to_owned(), nested(&inner.collect::<Vec<_>>())));
             }
         }
-        Ok(object(whole.into_iter()))
     }
+    object(whole.into_iter())
 }
 
 /// The names in the braces of a path.

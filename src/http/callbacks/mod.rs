@@ -2,6 +2,7 @@
 //! `_callbacks`, for clients that only want a URL to be called later.
 
 pub(crate) mod hosts;
+pub(crate) mod retry;
 
 use crate::{
     messages::publish::{PublishedMessage, publish},
@@ -12,6 +13,7 @@ use dueq_model::{
     SigningSecret, TopicName, Unknown,
 };
 use dueq_store::NewMessage;
+use retry::{RetryRequest, RetryView};
 
 /// Names of headers whose values are never read back.
 pub type SecretHeaders = List<SecretHeader, 0, MAX_HEADERS>;
@@ -26,6 +28,11 @@ request! {
         pub method: Option<CallMethod>,
         /// How long the call may take, ms. Default: the topic's, or 15000.
         pub timeout_ms: Option<CallTimeoutMs>,
+        /// How long looking up the name, connecting and the TLS handshake may take together, ms, within `timeout_ms`.
+        /// Default: the topic's, or 10000, of which 5000 without the handshake.
+        pub connect_timeout_ms: Option<CallTimeoutMs>,
+        /// Which failed calls are retried. It replaces the topic's `retry` as a whole; `{}` retries as without any.
+        pub retry: Option<RetryRequest>,
         /// Further headers of the message whose values are never shown, besides `authorization` and `cookie`. At most
         /// 32.
         pub secret_headers: Option<SecretHeaders>,
@@ -41,6 +48,8 @@ impl From<CallbackRequest> for Callback {
             url: request.url,
             method: request.method,
             timeout_ms: request.timeout_ms.map(CallTimeoutMs::millis),
+            connect_timeout_ms: request.connect_timeout_ms.map(CallTimeoutMs::millis),
+            retry: request.retry.and_then(Into::into),
             secret_headers: request.secret_headers.map(Vec::from).unwrap_or_default(),
             secret: request.secret,
             unknown: Unknown::new(),
@@ -58,6 +67,10 @@ answer! {
         method: Option<CallMethod>,
         /// How long the call may take, ms. Absent: the topic's.
         timeout_ms: Option<i64>,
+        /// How long looking up the name, connecting and the TLS handshake may take together, ms. Absent: the topic's.
+        connect_timeout_ms: Option<i64>,
+        /// Which failed calls are retried. Absent: the topic's.
+        retry: Option<RetryView<'a>>,
         /// Further headers of the message that read `***`, besides `authorization` and `cookie`. Absent: no others.
         secret_headers: Option<&'a Vec<String>>,
         /// `***` if it has its own signing secret.
@@ -67,11 +80,14 @@ answer! {
 
 impl<'a> From<&'a Callback> for CallbackView<'a> {
     fn from(callback: &'a Callback) -> Self {
-        let Callback { url, method, timeout_ms, secret_headers, secret, .. } = callback;
+        let Callback { url, method, timeout_ms, connect_timeout_ms, retry, .. } = callback;
+        let Callback { secret_headers, secret, .. } = callback;
         Self {
             url: url.as_str(),
             method: *method,
             timeout_ms: *timeout_ms,
+            connect_timeout_ms: *connect_timeout_ms,
+            retry: retry.as_ref().map(RetryView::from),
             secret_headers: Some(secret_headers).filter(|names| !names.is_empty()),
             secret: secret.as_ref().map(|_| MASK),
         }
@@ -202,6 +218,8 @@ mod tests {
             (r#"{"url":"ftp://example.com/"}"#, "url"),
             (r#"{"url":"http://example.com/","method":"get"}"#, "method"),
             (r#"{"url":"http://example.com/","timeout_ms":99}"#, "timeout_ms"),
+            (r#"{"url":"http://example.com/","connect_timeout_ms":99}"#, "connect_timeout_ms"),
+            (r#"{"url":"http://example.com/","retry":{"only":[]}}"#, "retry.only"),
             (r#"{"url":"http://example.com/","headers":{}}"#, "headers"),
             (r#"{"url":"http://example.com/","secret_headers":"x"}"#, "secret_headers"),
             (r#"{"url":"http://example.com/","secret_headers":["a b"]}"#, "secret_headers[0]"),

@@ -230,6 +230,7 @@ parsed! {
         string().max_length(Some(Self::MAX_CHARS));
     MessageId: Self::parse, formatted(KnownFormat::Uuid);
     MessageQuery: Self::parse, string().max_length(Some(Self::MAX_CHARS));
+    RetryCause: Self::parse, string();
     SecretHeader: Self::parse, string();
     SigningSecret: |text: &str| if text == MASK { Ok(Self::kept()) } else { Self::parse(text) }, string();
     TopicName: Self::parse, string().max_length(Some(128));
@@ -250,6 +251,24 @@ impl Base64 {
     fn parse(text: &str) -> Result<Self, &'static str> {
         let data = STANDARD.decode(text).map_err(|_| "must be standard base64 with padding")?;
         Ok(Self(data.into()))
+    }
+}
+
+/// How a call fails: a status, a class of them, `timeout` or `connect`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RetryCause(pub String);
+
+impl RetryCause {
+    fn parse(text: &str) -> Result<Self, &'static str> {
+        match text.as_bytes() {
+            b"timeout"
+            | b"connect"
+            | [b'3'..=b'5', b'x', b'x']
+            | [b'3'..=b'5', b'0'..=b'9', b'0'..=b'9'] => Ok(Self(text.to_owned())),
+            _ => Err(
+                "must be a status from 300 to 599, such as 429, or 3xx, 4xx, 5xx, timeout or connect",
+            ),
+        }
     }
 }
 

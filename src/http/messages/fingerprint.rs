@@ -6,7 +6,7 @@
 //! hashed is spelled out here rather than derived from types.
 
 use crate::input::json::{Text, end_of_string};
-use dueq_model::{CallMethod, Content, OCTETS};
+use dueq_model::{CallMethod, Content, OCTETS, Retry};
 use dueq_store::{Due, KeyUntil, NewMessage, OnDuplicate};
 use siphasher::sip::SipHasher13;
 use std::{borrow::Cow, hash::Hasher};
@@ -68,6 +68,17 @@ pub(crate) fn fingerprint(message: &NewMessage) -> u64 {
         // What older versions did not know counts only where it is said.
         for name in &callback.secret_headers {
             sum.text(name.to_ascii_lowercase().as_bytes());
+        }
+        if let Some(limit) = callback.connect_timeout_ms {
+            sum.number(u64::MAX - 2);
+            sum.number(limit as u64);
+        }
+        if let Some(Retry { on, never, .. }) = &callback.retry {
+            sum.number(u64::MAX - 3);
+            sum.optional(on.as_ref().map(|on| on.len() as u64));
+            for cause in on.iter().flatten().chain(never) {
+                sum.text(cause.as_bytes());
+            }
         }
         if let Some(secret) = &callback.secret {
             sum.number(u64::MAX - 1);

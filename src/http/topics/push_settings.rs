@@ -2,12 +2,15 @@
 //! headers hold, are never shown: `***` stands for each, and put back keeps what is stored.
 
 use crate::{
-    callbacks::SecretHeaders,
+    callbacks::{
+        SecretHeaders,
+        retry::{RetryRequest, RetryView},
+    },
     prelude::*,
     topics::settings::{Said, configured, shown},
 };
 use dueq_model::{
-    CallMethod, CallUrl, MASK, MAX_HEADERS, MAX_IN_FLIGHT, MAX_SECRETS, Millis, Push,
+    CallMethod, CallUrl, MASK, MAX_HEADERS, MAX_IN_FLIGHT, MAX_SECRETS, Millis, Push, Retry,
     SigningSecret, masked, names_header, push_settings, unmasked,
 };
 use std::{borrow::Cow, collections::BTreeMap};
@@ -24,6 +27,7 @@ push_settings! { configured Push
 }
 
 shown! {
+    Retry as RetryView<'a>: |it| it.into();
     Push as PushView<'a>: |it| {
         let headers = Cow::Owned(masked(&it.headers, |name| it.is_secret(name)));
         PushView { headers, ..it.into() }
@@ -152,6 +156,9 @@ mod tests {
             (r#"{"headers":{"Host":"a"}}"#, "headers.Host"),
             (r#"{"headers":{"a b":"a"}}"#, "headers.a b"),
             (r#"{"secrets":["whsec_"]}"#, "secrets[0]"),
+            (r#"{"connect_timeout_ms":99}"#, "connect_timeout_ms"),
+            (r#"{"retry":["5xx"]}"#, "retry"),
+            (r#"{"retry":{"on":["200"]}}"#, "retry.on[0]"),
             (r#"{"secrets":["***","***","***"]}"#, "secrets"),
             (r#"{"paused":true}"#, "paused"),
         ] {

@@ -2,8 +2,8 @@
 //! the guard.
 
 use super::{
-    dial::{Connector, DialError, Dialler, connector, for_people},
-    outcome::{CallOutcome, Verdict, verdict},
+    dial::{CONNECT_TIMEOUT, Connector, DialError, Dialler, connector, for_people},
+    outcome::{CallOutcome, NoAnswer, verdict},
     request::CallRequest,
     wire::ReadCounter,
 };
@@ -101,18 +101,20 @@ impl Caller {
         let answer = loop {
             let mut http = match to_http(&request) {
                 Ok(http) => http,
-                Err(error) => break Err((error, false)),
+                Err(error) => break Err((error, NoAnswer::Unrelated)),
             };
             let connection = capture_connection(&mut http);
+            let calling = CONNECT_TIMEOUT.scope(request.connect_timeout, self.http.request(http));
             let head = tokio::select! {
-                head = in_time(end, self.http.request(http)) => head,
+                head = in_time(end, calling) => head,
                 () = &mut broken_off => {
                     let sent = connection.connection_metadata().is_some();
                     if !sent {
                         return None;
                     }
                     // The receiver may have got it.
-                    break Err(("cancelled, because dueq is stopping".to_owned(), false));
+                    let error = "cancelled, because dueq is stopping".to_owned();
+                    break Err((error, NoAnswer::Unrelated));
                 }
             };
             break match head {
@@ -120,21 +122,29 @@ impl Caller {
                     continue;
                 }
                 Some(answer) => answer.map_err(|error| failure(&error)),
-                None => Err((format!("timed out after {} ms", request.timeout.as_millis()), false)),
+                None => {
+                    let sent = connection.connection_metadata().is_some();
+                    let (why, how) = match sent {
+                        true => (NoAnswer::Timeout, ""),
+                        false => (NoAnswer::Connect, " without a connection"),
+                    };
+                    Err((format!("timed out after {} ms{how}", request.timeout.as_millis()), why))
+                }
             };
         };
         let verdict = match answer {
             Ok(answer) => {
                 let now = now + millis(began);
-                let verdict = verdict(answer.status(), answer.headers(), now);
+                let retry = request.retry.as_ref();
+                let verdict = verdict(answer.status(), answer.headers(), retry, now);
                 report.status = Some(answer.status().as_u16());
                 let end = end.min(Instant::now() + READ_TIMEOUT);
                 report.answer = read(answer, end, &secrets_of(&request.headers), broken_off).await;
                 verdict
             }
-            Err((error, refused)) => {
+            Err((error, why)) => {
                 report.error = Some(error);
-                if refused { Verdict::Dead } else { Verdict::Retry { after: None } }
+                why.verdict(request.retry.as_ref())
             }
         };
         report.duration_ms = millis(began);
@@ -257,32 +267,33 @@ fn was_closed(error: &legacy::Error) -> bool {
     extras.get().is_some_and(ReadCounter::nothing_since)
 }
 
-/// Why there is no answer, for people, and whether the address was refused.
-fn failure(error: &legacy::Error) -> (String, bool) {
+/// Why there is no answer: for people, and for the verdict. That the receiver had closed a kept connection says nothing.
+fn failure(error: &legacy::Error) -> (String, NoAnswer) {
+    let why = if was_closed(error) { NoAnswer::Unrelated } else { NoAnswer::Timeout };
     let mut cause = error.source();
     let mut last = error.to_string();
     while let Some(inner) = cause {
         if let Some(dial) = inner.downcast_ref::<DialError>() {
-            return (dial.to_string(), matches!(dial, DialError::Refused(_)));
+            return (dial.to_string(), dial.why());
         }
         if let Some(io) = inner.downcast_ref::<io::Error>() {
-            return (format!("the connection broke: {}", for_people(io)), false);
+            return (format!("the connection broke: {}", for_people(io)), why);
         }
         if let Some(http) = inner.downcast_ref::<hyper::Error>() {
             if http.is_incomplete_message() || http.is_canceled() || http.is_closed() {
-                return ("the connection was closed before an answer came".to_owned(), false);
+                return ("the connection was closed before an answer came".to_owned(), why);
             }
             if http.is_parse_too_large() {
-                return ("the head of the answer is too large".to_owned(), false);
+                return ("the head of the answer is too large".to_owned(), why);
             }
             if http.is_parse() {
-                return (format!("the answer is not HTTP: {http}"), false);
+                return (format!("the answer is not HTTP: {http}"), why);
             }
         }
         last = inner.to_string();
         cause = inner.source();
     }
-    (last, false)
+    (last, why)
 }
 
 #[cfg(test)]

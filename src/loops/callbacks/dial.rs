@@ -1,7 +1,7 @@
 //! From a URL's host to a connection. A name is looked up here, every address that it has goes past the guard, and the
 //! very address that was checked is dialled: a name server cannot put another one in between.
 
-use super::wire::Wire;
+use super::{outcome::NoAnswer, wire::Wire};
 use dueq_model::AddressGuard;
 use hickory_resolver::{
     TokioResolver,
@@ -25,15 +25,20 @@ use tokio::{
 };
 use tower::{Service, service_fn, util::BoxCloneSyncService};
 
+tokio::task_local! {
+    /// How long the connection of the call may take, TLS included, if its settings say so. hyper passes on only its URL.
+    pub(super) static CONNECT_TIMEOUT: Option<Duration>;
+}
+
 /// For the name to be looked up and a connection to come about.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
 /// The same with TLS.
 const SECURE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Addresses of a name that are tried, at most.
 const MAX_ADDRESSES: usize = 8;
 /// Hosts whose last address is kept. A call under way has used it by then.
 const MOST_DIALLED: usize = 16_384;
-/// For one name server to answer, where only one is given: two attempts fit in [`CONNECT_TIMEOUT`].
+/// For one name server to answer, where only one is given: two attempts fit in [`DIAL_TIMEOUT`].
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// What a name resolved to is used again for so long at most, so that a receiver that moves is found.
 const MAX_TTL: Duration = Duration::from_secs(60);
@@ -53,8 +58,26 @@ pub(super) enum DialError {
     Lookup(String, &'static str),
     #[error("cannot connect: {0}")]
     Connect(String),
+    #[error("cannot connect: cannot find out now whether it may be called")]
+    Unchecked,
     #[error("no TLS: {0}")]
     Tls(String),
+}
+
+impl DialError {
+    /// What it says of the receiver.
+    pub(super) fn why(&self) -> NoAnswer {
+        match self {
+            Self::Refused(_) => NoAnswer::Refused,
+            Self::Unchecked => NoAnswer::Unrelated,
+            _ => NoAnswer::Connect,
+        }
+    }
+}
+
+/// How long the connection of the call may take, if it says so. Only while its task runs.
+fn connect_timeout() -> Option<Duration> {
+    CONNECT_TIMEOUT.try_with(|limit| *limit).ok().flatten()
 }
 
 /// Makes the connections of the client: those of [`Dialler::service`], with TLS where the URL has https.
@@ -89,7 +112,8 @@ impl Dialler {
         let inner = self.0.clone();
         BoxCloneSyncService::new(service_fn(move |uri: Uri| {
             let inner = inner.clone();
-            async move { inner.dial(&uri).await.map(TokioIo::new) }
+            let until = Instant::now() + connect_timeout().unwrap_or(DIAL_TIMEOUT);
+            async move { inner.dial(&uri, until).await.map(TokioIo::new) }
         }))
     }
 
@@ -127,8 +151,7 @@ fn resolver(dns: Option<SocketAddr>) -> Result<TokioResolver, NetError> {
 }
 
 impl Inner {
-    async fn dial(&self, uri: &Uri) -> Result<TcpStream, DialError> {
-        let until = Instant::now() + CONNECT_TIMEOUT;
+    async fn dial(&self, uri: &Uri, until: Instant) -> Result<TcpStream, DialError> {
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
         let secure = uri.scheme_str() == Some("https");
         let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
@@ -156,9 +179,7 @@ impl Inner {
             }
         }
         if unknown && allowed.is_empty() {
-            return Err(DialError::Connect(
-                "cannot find out now whether it may be called".to_owned(),
-            ));
+            return Err(DialError::Unchecked);
         }
         if refused && allowed.is_empty() {
             return Err(DialError::Refused(host.to_owned()));
@@ -247,9 +268,10 @@ pub(super) fn for_people(error: &io::Error) -> String {
 /// Puts a bound on the time that `https` takes, and listens to what comes over its connections.
 pub(super) fn connector(https: HttpsConnector<TcpService>) -> Connector {
     BoxCloneSyncService::new(service_fn(move |uri| {
+        let limit = connect_timeout().unwrap_or(SECURE_TIMEOUT);
         let connecting = https.clone().call(uri);
         async move {
-            match timeout(SECURE_TIMEOUT, connecting).await {
+            match timeout(limit, connecting).await {
                 Ok(Ok(stream)) => Ok(Wire::of(stream)),
                 Ok(Err(error)) => Err(match error.downcast::<DialError>() {
                     Ok(error) => *error,

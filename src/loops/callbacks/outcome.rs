@@ -1,6 +1,6 @@
 //! What a receiver's answer means for the message: the retry rules of the API.
 
-use dueq_model::{CallReport, Millis};
+use dueq_model::{CallReport, Millis, Retry};
 use http::{HeaderMap, StatusCode, header};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -30,16 +30,49 @@ pub struct CallOutcome {
     pub verdict: Verdict,
 }
 
+/// Why a call got no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoAnswer {
+    /// The address may not be called.
+    Refused,
+    /// There was no connection, so the receiver did not get the message.
+    Connect,
+    /// There was a connection, so the receiver may have got the message.
+    Timeout,
+    /// It says nothing about the receiver.
+    Unrelated,
+}
+
+impl NoAnswer {
+    /// Returns the verdict.
+    pub fn verdict(self, retry: Option<&Retry>) -> Verdict {
+        let decided = |cause| retry.and_then(|retry| retry.decides(cause));
+        let again = match self {
+            Self::Refused => Some(false),
+            Self::Connect => decided("connect"),
+            Self::Timeout => decided("timeout"),
+            Self::Unrelated => None,
+        };
+        if again == Some(false) { Verdict::Dead } else { Verdict::Retry { after: None } }
+    }
+}
+
 /// Returns the verdict for an answer with this status and these headers, received at `now` (ms).
-pub(super) fn verdict(status: StatusCode, headers: &HeaderMap, now: Millis) -> Verdict {
+pub(super) fn verdict(
+    status: StatusCode,
+    headers: &HeaderMap,
+    retry: Option<&Retry>,
+    now: Millis,
+) -> Verdict {
     let never = || {
         let value = headers.get(RETRY_HEADER).and_then(|value| value.to_str().ok());
         value.is_some_and(|value| value.trim().eq_ignore_ascii_case("never"))
     };
+    let decided = || retry.and_then(|retry| retry.decides(status.as_str()));
     match status {
         _ if status.is_success() => Verdict::Delivered,
-        StatusCode::GONE => Verdict::Dead,
         _ if status.is_client_error() && never() => Verdict::Dead,
+        _ if !decided().unwrap_or(status != StatusCode::GONE) => Verdict::Dead,
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
             Verdict::Retry { after: retry_after(headers, now) }
         }
@@ -77,7 +110,30 @@ mod tests {
         };
         let headers = headers.iter().map(header).collect();
         // Fri, 21 Nov 2025 02:13:20.500 GMT
-        verdict(StatusCode::from_u16(status).unwrap(), &headers, 1_763_691_200_500)
+        verdict(StatusCode::from_u16(status).unwrap(), &headers, None, 1_763_691_200_500)
+    }
+
+    #[test]
+    fn lists_go_before_410_and_after_the_header() {
+        let retry =
+            Retry { on: Some(vec!["4xx".to_owned(), "503".to_owned()]), ..Retry::default() };
+        let of = |status, name: &'static str, value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, value.parse().unwrap());
+            verdict(StatusCode::from_u16(status).unwrap(), &headers, Some(&retry), 0)
+        };
+        let later = |secs| Verdict::Retry { after: Duration::from_secs(secs).into() };
+        assert_eq!(of(410, "x", ""), Verdict::Retry { after: None });
+        assert_eq!(of(400, "dueq-retry", "never"), Verdict::Dead);
+        assert_eq!(
+            (of(429, "retry-after", "7"), of(503, "retry-after", "8")),
+            (later(7), later(8))
+        );
+        assert_eq!((of(500, "retry-after", "7"), of(302, "x", "")), (Verdict::Dead, Verdict::Dead));
+        assert_eq!(of(204, "x", ""), Verdict::Delivered);
+        assert_eq!(NoAnswer::Connect.verdict(Some(&retry)), Verdict::Dead);
+        assert_eq!(NoAnswer::Timeout.verdict(None), Verdict::Retry { after: None });
+        assert_eq!(NoAnswer::Unrelated.verdict(Some(&retry)), Verdict::Retry { after: None });
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use dueq_base::seeded;
 use dueq_model::{
-    Body, CallMethod, CallUrl, Content, MessageId, Millis, Push, SIGNATURE, SignedParts,
+    Body, CallMethod, CallUrl, Content, MessageId, Millis, Push, Retry, SIGNATURE, SignedParts,
     SigningSecret, TOPIC_SIGNATURE, TopicName, is_own_header, is_shared,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, header};
@@ -18,6 +18,10 @@ pub struct CallRequest {
     pub method: CallMethod,
     /// Time limit for the whole call, from the name lookup to the end of the answer.
     pub timeout: Duration,
+    /// Time limit for the name lookup, the connection and the TLS handshake, in place of the defaults.
+    pub connect_timeout: Option<Duration>,
+    /// Which failures are retried, in place of the rules of the API.
+    pub retry: Option<Retry>,
     /// All headers except those that the HTTP client sets itself.
     pub headers: HeaderMap,
     /// The payload.
@@ -47,6 +51,9 @@ pub fn build(
     let url = callback.map(|callback| &callback.url).or(push.url.as_ref()).ok_or(NoUrl)?.clone();
     let method = callback.and_then(|callback| callback.method).unwrap_or(push.method);
     let timeout_ms = callback.and_then(|callback| callback.timeout_ms).unwrap_or(push.timeout_ms);
+    let connect_ms = callback.and_then(|callback| callback.connect_timeout_ms);
+    let connect_ms = connect_ms.or(push.connect_timeout_ms);
+    let retry = callback.and_then(|callback| callback.retry.as_ref()).or(push.retry.as_ref());
     let (origin, belongs_to) = (url.origin(), push.origin());
     let of_push =
         belongs_to.is_some() && belongs_to == origin || seeded::bug("secrets for strangers");
@@ -93,8 +100,10 @@ pub fn build(
             headers.insert(HeaderName::from_static(name), value);
         }
     }
-    let timeout = Duration::from_millis(timeout_ms.max(0).unsigned_abs());
-    Ok(CallRequest { url, method, timeout, headers, body: payload.clone(), now })
+    let time = |ms: Millis| Duration::from_millis(ms.max(0).unsigned_abs());
+    let (timeout, connect_timeout) = (time(timeout_ms), connect_ms.map(time));
+    let (retry, body) = (retry.cloned(), payload.clone());
+    Ok(CallRequest { url, method, timeout, connect_timeout, retry, headers, body, now })
 }
 
 /// Adds a user's headers and replaces those of the same name. Secret ones are added only if they are `for_this` origin.

@@ -48,6 +48,8 @@ const URLS: &[&str] = &[
 ];
 const METHODS: &[&str] = &[r#""POST""#, r#""DELETE""#, "null"];
 const TIMEOUTS: &[&str] = &["100", "1800000"];
+const RETRIES: &[&str] =
+    &[r#"{"on":["5xx","timeout"],"never":["501"]}"#, r#"{"on":["5xx","5xx"]}"#, "{}"];
 const CALLBACKS: &[&str] = &[
     r#"{"url":"https://a.example"}"#,
     r#"{"url":"http://8.8.8.8","method":"GET","timeout_ms":100}"#,

@@ -1,7 +1,7 @@
 //! The bodies of every route that takes one, and the query strings.
 
 use super::{
-    BOOLEANS, DELAYS, IDS, Known, MESSAGE, METHODS, PAYLOAD, TIMEOUTS, TOKENS, URLS, body,
+    BOOLEANS, DELAYS, IDS, Known, MESSAGE, METHODS, PAYLOAD, RETRIES, TIMEOUTS, TOKENS, URLS, body,
     by_the_book, object, read,
 };
 use crate::{
@@ -48,7 +48,13 @@ const HOLD: &[Known] = &[
     ("release", BOOLEANS),
 ];
 
-const CALL: &[Known] = &[("url", URLS), ("method", METHODS), ("timeout_ms", TIMEOUTS)];
+const CALL: &[Known] = &[
+    ("url", URLS),
+    ("method", METHODS),
+    ("timeout_ms", TIMEOUTS),
+    ("connect_timeout_ms", TIMEOUTS),
+    ("retry", RETRIES),
+];
 
 request! {
     /// All that the holder of a lease can say.

@@ -32,6 +32,8 @@ fn request(url: &str) -> CallRequest {
         url: CallUrl::parse(url).unwrap(),
         method: CallMethod::Post,
         timeout: Duration::from_secs(10),
+        connect_timeout: None,
+        retry: None,
         headers: HeaderMap::new(),
         body: Bytes::from_static(b"abc"),
         now: 1_763_700_000_000,

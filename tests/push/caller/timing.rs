@@ -1,10 +1,12 @@
 //! A call ends within its time, whatever the receiver does.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use dueq_loops::callbacks::Verdict;
+use dueq_loops::callbacks::{CallOutcome, CallRequest, Caller, Verdict};
+use dueq_model::Retry;
+use tokio::net::UdpSocket;
 
-use super::{call, call_within, caller, receiver};
+use super::{call, call_within, caller, carried_out, receiver, request};
 use crate::harness::{Ending, Reply, WOKEN, eventually};
 
 #[tokio::test]
@@ -62,6 +64,43 @@ async fn a_host_that_does_not_shake_hands_times_out() {
     let url = receiver.url("/").replace("http:", "https:");
     let began = Instant::now();
     let outcome = call_within(&caller(&["127.0.0.0/8"], None), &url, 300).await;
-    assert_eq!(outcome.report.error.as_deref(), Some("timed out after 300 ms"));
+    assert_eq!(
+        outcome.report.error.as_deref(),
+        Some("timed out after 300 ms without a connection")
+    );
     assert!(began.elapsed() < WOKEN);
+}
+
+/// A call that may take so many ms to connect, and `ms` in all, and is not retried where it does not.
+async fn connecting(caller: &Caller, url: &str, connect_ms: u64, ms: u64) -> CallOutcome {
+    let connect_timeout = Some(Duration::from_millis(connect_ms));
+    let retry = Some(Retry { never: vec!["connect".to_owned()], ..Retry::default() });
+    let timeout = Duration::from_millis(ms);
+    carried_out(caller, CallRequest { timeout, connect_timeout, retry, ..request(url) }).await
+}
+
+#[tokio::test]
+async fn a_connection_has_the_time_that_the_call_gives_it_from_the_name_to_the_handshake() {
+    // A name server that never answers, and a host that accepts and never says anything.
+    let silent = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let hung = receiver(Reply::bytes("", Ending::Hang)).await;
+    let by_name = caller(&["127.0.0.0/8"], Some(silent.local_addr().unwrap()));
+    let secure = hung.url("/").replace("http:", "https:");
+    for (url, connect_ms, ms, error) in [
+        ("http://a.test/", 300, 10_000, "cannot look up a.test: no answer in time"),
+        (&secure, 300, 10_000, "no TLS: the host does not shake hands"),
+        (&secure, 10_000, 300, "timed out after 300 ms without a connection"),
+    ] {
+        let outcome = connecting(&by_name, url, connect_ms, ms).await;
+        let took = outcome.report.duration_ms;
+        assert!((300..2_000).contains(&took), "{url}: {took}");
+        assert_eq!(
+            (outcome.report.error.as_deref(), outcome.verdict),
+            (Some(error), Verdict::Dead)
+        );
+    }
+    // What comes after the connection is not limited.
+    let slow = receiver(Reply::status(200).after(Duration::from_millis(600))).await;
+    let outcome = connecting(&by_name, &slow.url("/"), 300, 10_000).await;
+    assert_eq!(outcome.verdict, Verdict::Delivered);
 }

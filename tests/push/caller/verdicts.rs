@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dueq_loops::callbacks::{CallRequest, Verdict};
-use dueq_model::CallMethod;
+use dueq_model::{CallMethod, Retry};
 
 use super::{answer, call, caller, carried_out, receiver, request};
 use crate::harness::{Ending, Reply, eventually};
@@ -152,8 +152,13 @@ async fn a_request_over_a_used_connection_that_breaks_is_not_sent_again() {
     receiver.answer_next("/", [answer(200, "", "")]);
     let caller = caller(&["127.0.0.0/8"], None);
     assert_eq!(call(&caller, &receiver.url("/")).await.verdict, Verdict::Delivered);
-    assert_eq!(call(&caller, &receiver.url("/")).await.verdict, LATER);
+    // It says nothing about the message, so that no list applies.
+    let causes = ["timeout", "connect"].map(str::to_owned).to_vec();
+    let retry = Some(Retry { never: causes, ..Retry::default() });
+    let again = CallRequest { retry, ..request(&receiver.url("/")) };
+    assert_eq!(carried_out(&caller, again.clone()).await.verdict, LATER);
     assert_eq!(receiver.count(), 2);
+    assert_eq!(carried_out(&caller, again).await.verdict, Verdict::Dead, "of a new connection");
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use super::*;
 use bytes::Bytes;
-use dueq_model::{Backoff, Body, CallUrl, Callback, SigningSecret};
+use dueq_model::{Backoff, Body, CallUrl, Callback, Retry, SigningSecret};
 use dueq_store::{MessageKey, MessageOptions};
 
 fn json(text: &str) -> NewMessage {
@@ -98,6 +98,13 @@ fn everything_but_the_idempotency_key_counts() {
     let call = |method, timeout_ms| {
         Some(Callback { method, timeout_ms, ..Callback::to(url("http://example.com/")) })
     };
+    let retry = |on: Option<&[&str]>, never: &[&str]| {
+        let list = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        let retry = Retry { on: on.map(list), never: list(never), ..Retry::default() };
+        let retry = Some(retry);
+        let callback = Callback { retry, ..Callback::to(url("http://example.com/")) };
+        change(&|m| m.body.callback = Some(callback.clone()))
+    };
     let bytes = |data: &'static [u8], content_type: &str| Content::Bytes {
         data: Bytes::from_static(data),
         content_type: content_type.into(),
@@ -119,6 +126,15 @@ fn everything_but_the_idempotency_key_counts() {
         change(&|m| m.body.callback = call(None, None)),
         change(&|m| m.body.callback = call(Some(CallMethod::Post), None)),
         change(&|m| m.body.callback = call(None, Some(100))),
+        change(&|m| {
+            let callback = Callback::to(url("http://example.com/"));
+            m.body.callback = Some(Callback { connect_timeout_ms: Some(100), ..callback });
+        }),
+        retry(None, &[]),
+        retry(None, &["400"]),
+        retry(Some(&["400"]), &[]),
+        retry(Some(&["400"]), &["401"]),
+        retry(Some(&["400", "401"]), &[]),
         change(&|m| {
             let callback = Callback::to(url("http://example.com/"));
             let secret_headers = vec!["x-a".to_owned()];

@@ -88,12 +88,25 @@ fn bytes_are_sent_with_their_type_and_an_absent_payload_without_one() {
 #[test]
 fn the_callback_of_a_message_overrides_the_push_of_its_topic() {
     let part = Callback::to(url("https://example.org/"));
-    let whole = Callback { method: Some(CallMethod::Put), timeout_ms: Some(100), ..part.clone() };
-    let push = Push { method: CallMethod::Patch, timeout_ms: 900, ..push() };
-    for (callback, method, ms) in [(whole, CallMethod::Put, 100), (part, CallMethod::Patch, 900)] {
+    let retry = |never: &str| Some(Retry { never: vec![never.to_owned()], ..Retry::default() });
+    let whole = Callback {
+        method: Some(CallMethod::Put),
+        timeout_ms: Some(100),
+        connect_timeout_ms: Some(50),
+        retry: retry("400"),
+        ..part.clone()
+    };
+    let (connect_timeout_ms, of_topic) = (Some(90), retry("5xx"));
+    let method = CallMethod::Patch;
+    let push = Push { method, timeout_ms: 900, connect_timeout_ms, retry: of_topic, ..push() };
+    for (callback, method, ms, connect_ms, never) in
+        [(whole, CallMethod::Put, 100, 50, "400"), (part, CallMethod::Patch, 900, 90, "5xx")]
+    {
         let request = of(&Body { callback: Some(callback), ..json() }, &push, &[], 0);
         assert_eq!(request.url, url("https://example.org/"));
         assert_eq!((request.method, request.timeout), (method, Duration::from_millis(ms)));
+        assert_eq!(request.connect_timeout, Some(Duration::from_millis(connect_ms)));
+        assert_eq!(request.retry, retry(never));
     }
 }
 
