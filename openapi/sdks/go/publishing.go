@@ -158,6 +158,16 @@ func CallTimeout(timeout time.Duration) PublishOption {
 	return option(func(r *api.PublishRequest) { callbackOf(r).SetTimeoutMs(milliseconds(timeout)) })
 }
 
+// CallRetry is which failures of a callback are retried; all except for 410 unless given.
+func CallRetry(rules api.RetryRequest) PublishOption {
+	return option(func(r *api.PublishRequest) { callbackOf(r).SetRetry(rules) })
+}
+
+// CallConnectTimeout is how much of a callback's time connecting may take, TLS included; 10 s unless given.
+func CallConnectTimeout(timeout time.Duration) PublishOption {
+	return option(func(r *api.PublishRequest) { callbackOf(r).SetConnectTimeoutMs(milliseconds(timeout)) })
+}
+
 // With sets what no other option does, such as the backoff:
 //
 //	dueq.With(func(r *api.PublishRequest) { r.SetBackoff(backoff) })
@@ -278,7 +288,8 @@ func (c *Client) Callback(ctx context.Context, url string, payload any, options 
 	}
 	to := callbackOf(r)
 	request := api.ScheduleCallbackRequest{
-		URL: to.URL, Method: to.Method, TimeoutMs: to.TimeoutMs, Secret: to.Secret, SecretHeaders: to.SecretHeaders,
+		URL: to.URL, Method: to.Method, TimeoutMs: to.TimeoutMs, ConnectTimeoutMs: to.ConnectTimeoutMs, Retry: to.Retry,
+		Secret: to.Secret, SecretHeaders: to.SecretHeaders,
 		Payload: r.Payload, PayloadBase64: r.PayloadBase64, ContentType: r.ContentType, Headers: r.Headers,
 		DelayMs: r.DelayMs, DeliverAt: r.DeliverAt, Priority: r.Priority, TTLMs: r.TTLMs,
 		Key: r.Key, KeyUntil: r.KeyUntil, OnDuplicate: r.OnDuplicate, IdempotencyKey: r.IdempotencyKey,

@@ -8,6 +8,7 @@ import type {
   KeyUntil,
   OnDuplicate,
   PublishRequest,
+  RetryRequest,
   ScheduleCallbackRequest,
 } from "./api/models/index.js";
 import { known } from "./checks.js";
@@ -92,6 +93,10 @@ export interface CallbackOptions extends Omit<PublishOptions, "callback"> {
   method?: CallMethod | undefined;
   /** How long the URL has to answer, ms, 100 to 1800000; 15000. */
   timeoutMs?: number | undefined;
+  /** How much of that connecting may take, TLS included, ms; 10000. */
+  connectTimeoutMs?: number | undefined;
+  /** Which failed calls are retried, as in the HTTP API: `{ on: ["5xx", "429"] }`. */
+  retry?: RetryRequest | undefined;
 }
 
 type Fields = PublishRequest & Partial<ScheduleCallbackRequest>;
@@ -116,6 +121,8 @@ const NAMES: Record<string, string> = {
   callback: "callback",
   method: "method",
   timeoutMs: "timeout_ms",
+  connectTimeoutMs: "connect_timeout_ms",
+  retry: "retry",
 } satisfies Record<keyof (PublishOptions & CallbackOptions), keyof Fields>;
 
 /** The named policies for duplicates: the names of their parts. */

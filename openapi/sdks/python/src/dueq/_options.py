@@ -8,7 +8,7 @@ from math import ceil, isfinite
 from typing import TYPE_CHECKING, Any, Optional, TypedDict, Union
 
 if TYPE_CHECKING:
-    from dueq.generated.models import BackoffRequest, CallbackRequest, CallMethod, KeyUntil, OnDuplicate
+    from dueq.generated.models import BackoffRequest, CallbackRequest, CallMethod, KeyUntil, OnDuplicate, RetryRequest
 
 Duration = Union[timedelta, float]
 
@@ -114,6 +114,10 @@ class CallbackOptions(MessageOptions, total=False):
     """POST unless given; PUT, PATCH, GET or DELETE."""
     timeout: Optional[Duration]
     """How long the URL may take to answer; 15 s unless given."""
+    connect_timeout: Optional[Duration]
+    """How much of that connecting may take, TLS included; 10 s unless given."""
+    retry: Optional["RetryRequest"]
+    """Which failed calls are retried; all except for 410 unless given."""
     secret: Optional[str]
     """What it is signed with, in place of the server's signing secret; see `dueq.webhooks`."""
     secret_headers: Optional[list[str]]
@@ -183,7 +187,7 @@ def fields(options: Mapping[str, Any], kind: type) -> dict[str, Any]:
         raise TypeError(f"unknown option: {', '.join(sorted(unknown))}")
     given = {name: value for name, value in options.items() if value is not None}
     made = due(given.pop("delay", None), given.pop("at", None))
-    for name in ("ttl", "timeout"):
+    for name in ("ttl", "timeout", "connect_timeout"):
         if name in given:
             made[f"{name}_ms"] = milliseconds(name, given.pop(name))
     made.update({name: policy(name, given.pop(name)) for name in POLICIES if name in given})

@@ -1,6 +1,7 @@
 package dev.dueq;
 
 import dev.dueq.model.CallMethod;
+import dev.dueq.model.RetryRequest;
 import dev.dueq.model.ScheduleCallbackRequest;
 import java.net.URI;
 import java.time.Duration;
@@ -10,6 +11,8 @@ import java.util.Objects;
 public final class CallbackOptions extends MessageOptions<CallbackOptions> {
   private CallMethod method;
   private Long timeoutMs;
+  private Long connectTimeoutMs;
+  private RetryRequest retry;
 
   CallbackOptions() {}
 
@@ -22,6 +25,18 @@ public final class CallbackOptions extends MessageOptions<CallbackOptions> {
   /** How long the called server may take, 100 ms to 30 min; 15 s unless given. */
   public CallbackOptions timeout(Duration timeout) {
     timeoutMs = milliseconds("timeout", timeout);
+    return this;
+  }
+
+  /** How much of that connecting may take, TLS included; 10 s unless given. */
+  public CallbackOptions connectTimeout(Duration timeout) {
+    connectTimeoutMs = milliseconds("timeout", timeout);
+    return this;
+  }
+
+  /** Which failed calls are retried; all except for 410 unless given. */
+  public CallbackOptions retry(RetryRequest rules) {
+    retry = rules;
     return this;
   }
 
@@ -50,6 +65,8 @@ public final class CallbackOptions extends MessageOptions<CallbackOptions> {
     set(Trace.with(headers), request::setHeaders);
     set(method, request::setMethod);
     set(timeoutMs, request::setTimeoutMs);
+    set(connectTimeoutMs, request::setConnectTimeoutMs);
+    set(retry, request::setRetry);
     return request;
   }
 }
