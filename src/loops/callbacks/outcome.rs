@@ -1,5 +1,6 @@
 //! What a receiver's answer means for the message: the retry rules of the API.
 
+use dueq_base::seeded;
 use dueq_model::{CallReport, Millis, Retry};
 use http::{HeaderMap, StatusCode, header};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -68,6 +69,7 @@ pub(super) fn verdict(
         let value = headers.get(RETRY_HEADER).and_then(|value| value.to_str().ok());
         value.is_some_and(|value| value.trim().eq_ignore_ascii_case("never"))
     };
+    let retry = retry.filter(|_| !seeded::bug("retried against its lists"));
     let decided = || retry.and_then(|retry| retry.decides(status.as_str()));
     match status {
         _ if status.is_success() => Verdict::Delivered,

@@ -572,6 +572,8 @@ pub fn all() -> Vec<Bug> {
                 "  if string.find(reason, 'is stopping', 1, true) then kind, delay = 'r', '0' end\n\
                    local deadline = holds(seals[i], scores[i], extras[i], now)\n",
             ),
+        bug("retried against its lists", &["the contract"], scenario!(calls::a_final_answer))
+            .does("a call is repeated after an answer that its lists call final"),
         bug("parked to the end", &["I12"], scenario!(calls::a_pulled_topic))
             .does("what was parked stays so when its topic is pushed no more")
             .patch("fetch_parked", "    redis.call('ZADD', k.delayed, due, member)\n", ""),

@@ -104,6 +104,23 @@ pub async fn a_drain(setting: Setting) -> Report {
     scene.end().await
 }
 
+/// A callback that is answered by a status that its lists never retry.
+pub async fn a_final_answer(setting: Setting) -> Report {
+    let (mut scene, client, receiver) = calling("a_final_answer", setting, 0).await;
+    receiver.answer(Reply::status(422));
+    let backoff = json!({"kind": "fixed", "base_ms": 10});
+    let callback =
+        json!({"url": receiver.url("/"), "backoff": backoff, "retry": {"never": ["422"]}});
+    client.post("/callbacks", &callback).await.expect(201);
+    receiver.wait_for(1).await;
+    sleep(Duration::from_millis(500)).await;
+    let calls = receiver.count();
+    scene.demand(calls == 1, "the contract", || {
+        format!("{calls} calls, of which the first was answered by a status that is never retried")
+    });
+    scene.end().await
+}
+
 /// A topic that is pushed no more while messages are parked.
 pub async fn a_pulled_topic(setting: Setting) -> Report {
     let (mut scene, client, receiver) = calling("a_pulled_topic", setting, 20_000).await;
