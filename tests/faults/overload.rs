@@ -169,7 +169,7 @@ async fn what_waits_to_be_sent_for_clients_that_have_gone_is_not_sent() {
 #[tokio::test]
 async fn a_batch_of_one_key_a_hundred_times_waits_once_for_a_redis_that_hangs() {
     let mut redis = Redis::start().await;
-    let dueq = Dueq::on(&redis).args(["--redis-timeout-ms", "300"]).start().await;
+    let dueq = Dueq::on(&redis).args(["--redis-timeout-ms", "1000"]).start().await;
     let (client, topic) = (dueq.client(), topic("overload"));
     client.published(&topic, json!({"payload": 0})).await;
     redis.pause();
