@@ -163,7 +163,7 @@ func CallRetry(rules api.RetryRequest) PublishOption {
 	return option(func(r *api.PublishRequest) { callbackOf(r).SetRetry(rules) })
 }
 
-// CallConnectTimeout is how much of a callback's time connecting may take, TLS included; 10 s unless given.
+// CallConnectTimeout is how much of a callback's time connecting may take, TLS included; unless given 5 s, and 10 s with TLS.
 func CallConnectTimeout(timeout time.Duration) PublishOption {
 	return option(func(r *api.PublishRequest) { callbackOf(r).SetConnectTimeoutMs(milliseconds(timeout)) })
 }

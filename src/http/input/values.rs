@@ -230,7 +230,7 @@ parsed! {
         string().max_length(Some(Self::MAX_CHARS));
     MessageId: Self::parse, formatted(KnownFormat::Uuid);
     MessageQuery: Self::parse, string().max_length(Some(Self::MAX_CHARS));
-    RetryCause: Self::parse, string();
+    RetryCause: Self::parse, string().pattern(Some("^([345]([0-9]{2}|xx)|connect|timeout)$"));
     SecretHeader: Self::parse, string();
     SigningSecret: |text: &str| if text == MASK { Ok(Self::kept()) } else { Self::parse(text) }, string();
     TopicName: Self::parse, string().max_length(Some(128));

@@ -76,8 +76,11 @@ pub(crate) fn fingerprint(message: &NewMessage) -> u64 {
         if let Some(Retry { on, never, .. }) = &callback.retry {
             sum.number(u64::MAX - 3);
             sum.optional(on.as_ref().map(|on| on.len() as u64));
-            for cause in on.iter().flatten().chain(never) {
-                sum.text(cause.as_bytes());
+            for list in on.iter().chain([never]) {
+                // Their order says nothing.
+                let mut causes: Vec<_> = list.iter().collect();
+                causes.sort_unstable();
+                causes.into_iter().for_each(|cause| sum.text(cause.as_bytes()));
             }
         }
         if let Some(secret) = &callback.secret {

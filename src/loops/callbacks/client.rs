@@ -48,10 +48,15 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Connections to a host that are kept for the next call.
 const IDLE_PER_HOST: usize = 64;
 
+type Client = legacy::Client<Connector, Full<Bytes>>;
+
 /// Makes calls; clones share the connections.
 #[derive(Clone)]
 pub struct Caller {
-    http: legacy::Client<Connector, Full<Bytes>>,
+    http: Client,
+    /// Keeps no connections. For calls that are not made again once they may have been received: that a kept connection
+    /// breaks does not say whether the receiver had closed it before.
+    unkept: Client,
     dialler: Dialler,
 }
 
@@ -65,15 +70,18 @@ impl Caller {
             .https_or_http()
             .enable_http1()
             .wrap_connector(dialler.service());
+        let connector = connector(https);
         // A request that a closed connection never took goes over another one; one that may have been sent does not.
-        let http = legacy::Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE_TIMEOUT)
-            .pool_max_idle_per_host(IDLE_PER_HOST)
-            .http1_max_buf_size(BUFFER_BYTES)
-            .retry_canceled_requests(true)
-            .build(connector(https));
-        Ok(Self { http, dialler })
+        let client = |kept| {
+            legacy::Client::builder(TokioExecutor::new())
+                .pool_timer(TokioTimer::new())
+                .pool_idle_timeout(IDLE_TIMEOUT)
+                .pool_max_idle_per_host(kept)
+                .http1_max_buf_size(BUFFER_BYTES)
+                .retry_canceled_requests(true)
+                .build(connector.clone())
+        };
+        Ok(Self { http: client(IDLE_PER_HOST), unkept: client(0), dialler })
     }
 
     /// Where this host (name and port) was last dialled, if it was not long ago.
@@ -98,18 +106,23 @@ impl Caller {
         let now = request.now;
         let secret = request.headers.values().any(HeaderValue::is_sensitive);
         let mut report = CallReport { secret, ..CallReport::default() };
+        let retry = request.retry.as_ref();
+        let once = retry.is_some_and(|retry| retry.decides("timeout") == Some(false));
+        let client = if once { &self.unkept } else { &self.http };
+        // The receiver may have got it over a connection that was closed then.
+        let mut repeated = false;
         let answer = loop {
             let mut http = match to_http(&request) {
                 Ok(http) => http,
                 Err(error) => break Err((error, NoAnswer::Unrelated)),
             };
             let connection = capture_connection(&mut http);
-            let calling = CONNECT_TIMEOUT.scope(request.connect_timeout, self.http.request(http));
+            let calling = CONNECT_TIMEOUT.scope(request.connect_timeout, client.request(http));
             let head = tokio::select! {
                 head = in_time(end, calling) => head,
                 () = &mut broken_off => {
                     let sent = connection.connection_metadata().is_some();
-                    if !sent {
+                    if !sent && !repeated {
                         return None;
                     }
                     // The receiver may have got it.
@@ -119,6 +132,7 @@ impl Caller {
             };
             break match head {
                 Some(Err(error)) if request.method.is_idempotent() && was_closed(&error) => {
+                    repeated = true;
                     continue;
                 }
                 Some(answer) => answer.map_err(|error| failure(&error)),
@@ -135,7 +149,6 @@ impl Caller {
         let verdict = match answer {
             Ok(answer) => {
                 let now = now + millis(began);
-                let retry = request.retry.as_ref();
                 let verdict = verdict(answer.status(), answer.headers(), retry, now);
                 report.status = Some(answer.status().as_u16());
                 let end = end.min(Instant::now() + READ_TIMEOUT);
@@ -144,7 +157,10 @@ impl Caller {
             }
             Err((error, why)) => {
                 report.error = Some(error);
-                why.verdict(request.retry.as_ref())
+                match why {
+                    NoAnswer::Connect if repeated => NoAnswer::Timeout.verdict(retry),
+                    why => why.verdict(retry),
+                }
             }
         };
         report.duration_ms = millis(began);

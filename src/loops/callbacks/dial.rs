@@ -58,8 +58,9 @@ pub(super) enum DialError {
     Lookup(String, &'static str),
     #[error("cannot connect: {0}")]
     Connect(String),
-    #[error("cannot connect: cannot find out now whether it may be called")]
-    Unchecked,
+    /// This machine cannot call anybody now.
+    #[error("cannot connect: {0}")]
+    Unable(String),
     #[error("no TLS: {0}")]
     Tls(String),
 }
@@ -69,7 +70,7 @@ impl DialError {
     pub(super) fn why(&self) -> NoAnswer {
         match self {
             Self::Refused(_) => NoAnswer::Refused,
-            Self::Unchecked => NoAnswer::Unrelated,
+            Self::Unable(_) => NoAnswer::Unrelated,
             _ => NoAnswer::Connect,
         }
     }
@@ -179,7 +180,8 @@ impl Inner {
             }
         }
         if unknown && allowed.is_empty() {
-            return Err(DialError::Unchecked);
+            let why = "cannot find out now whether it may be called".to_owned();
+            return Err(DialError::Unable(why));
         }
         if refused && allowed.is_empty() {
             return Err(DialError::Refused(host.to_owned()));
@@ -205,6 +207,9 @@ impl Inner {
                     // Without it a small request can wait for the answer to the one before.
                     let _ = stream.set_nodelay(true);
                     return Ok(stream);
+                }
+                Ok(Err(error)) if is_own(&error) => {
+                    return Err(DialError::Unable(for_people(&error)));
                 }
                 Ok(Err(error)) => for_people(&error),
                 Err(_) => "no answer in time".to_owned(),
@@ -263,6 +268,13 @@ pub(super) fn for_people(error: &io::Error) -> String {
     } else {
         kind
     }
+}
+
+/// Does a connection fail for want of this machine's files, ports or memory? Those have no kind of their own, mostly.
+fn is_own(error: &io::Error) -> bool {
+    let kind = error.kind();
+    matches!(kind, io::ErrorKind::AddrNotAvailable | io::ErrorKind::OutOfMemory)
+        || kind.to_string().starts_with("uncategorized")
 }
 
 /// Puts a bound on the time that `https` takes, and listens to what comes over its connections.

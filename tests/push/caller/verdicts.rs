@@ -153,12 +153,21 @@ async fn a_request_over_a_used_connection_that_breaks_is_not_sent_again() {
     let caller = caller(&["127.0.0.0/8"], None);
     assert_eq!(call(&caller, &receiver.url("/")).await.verdict, Verdict::Delivered);
     // It says nothing about the message, so that no list applies.
-    let causes = ["timeout", "connect"].map(str::to_owned).to_vec();
-    let retry = Some(Retry { never: causes, ..Retry::default() });
-    let again = CallRequest { retry, ..request(&receiver.url("/")) };
-    assert_eq!(carried_out(&caller, again.clone()).await.verdict, LATER);
+    let never = |cause: &str| {
+        let retry = Some(Retry { never: vec![cause.to_owned()], ..Retry::default() });
+        CallRequest { retry, ..request(&receiver.url("/")) }
+    };
+    assert_eq!(carried_out(&caller, never("connect")).await.verdict, LATER);
     assert_eq!(receiver.count(), 2);
-    assert_eq!(carried_out(&caller, again).await.verdict, Verdict::Dead, "of a new connection");
+    // What is not to be sent twice meets no kept connection, whatever the method.
+    receiver.answer_next("/", [answer(200, "", "")]);
+    assert_eq!(call(&caller, &receiver.url("/")).await.verdict, Verdict::Delivered);
+    for method in [CallMethod::Post, CallMethod::Put] {
+        let (before, accepted) = (receiver.count(), receiver.accepted());
+        let once = CallRequest { method, ..never("timeout") };
+        assert_eq!(carried_out(&caller, once).await.verdict, Verdict::Dead);
+        assert_eq!((receiver.count() - before, receiver.accepted() - accepted), (1, 1));
+    }
 }
 
 #[tokio::test]

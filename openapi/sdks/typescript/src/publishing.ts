@@ -93,7 +93,7 @@ export interface CallbackOptions extends Omit<PublishOptions, "callback"> {
   method?: CallMethod | undefined;
   /** How long the URL has to answer, ms, 100 to 1800000; 15000. */
   timeoutMs?: number | undefined;
-  /** How much of that connecting may take, TLS included, ms; 10000. */
+  /** How much of that connecting may take, TLS included, ms; 5000, and 10000 with TLS. */
   connectTimeoutMs?: number | undefined;
   /** Which failed calls are retried, as in the HTTP API: `{ on: ["5xx", "429"] }`. */
   retry?: RetryRequest | undefined;

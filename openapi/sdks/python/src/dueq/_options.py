@@ -115,7 +115,7 @@ class CallbackOptions(MessageOptions, total=False):
     timeout: Optional[Duration]
     """How long the URL may take to answer; 15 s unless given."""
     connect_timeout: Optional[Duration]
-    """How much of that connecting may take, TLS included; 10 s unless given."""
+    """How much of that connecting may take, TLS included; unless given 5 s, and 10 s with TLS."""
     retry: Optional["RetryRequest"]
     """Which failed calls are retried; all except for 410 unless given."""
     secret: Optional[str]

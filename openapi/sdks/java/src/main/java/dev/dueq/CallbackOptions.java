@@ -28,9 +28,9 @@ public final class CallbackOptions extends MessageOptions<CallbackOptions> {
     return this;
   }
 
-  /** How much of that connecting may take, TLS included; 10 s unless given. */
+  /** How much of that connecting may take, TLS included; unless given 5 s, and 10 s with TLS. */
   public CallbackOptions connectTimeout(Duration timeout) {
-    connectTimeoutMs = milliseconds("timeout", timeout);
+    connectTimeoutMs = milliseconds("connectTimeout", timeout);
     return this;
   }
 
