@@ -219,11 +219,8 @@ pub fn url() -> impl Strategy<Value = CallUrl> {
 pub fn callback() -> impl Strategy<Value = Callback> {
     let method = prop::option::of(select(CallMethod::ALL.map(|(_, method)| method).to_vec()));
     let causes = || vec(select(vec!["429", "5xx", "timeout"]).prop_map(str::to_owned), 0..3);
-    let retry = (prop::option::of(causes()), causes()).prop_map(|(on, never)| Retry {
-        on,
-        never,
-        ..Retry::default()
-    });
+    let lists = (prop::option::of(causes()), causes());
+    let retry = lists.prop_map(|(on, never)| Retry { on, never, ..Retry::default() });
     let parts = (prop::option::of(100..1_800_000_i64), prop::option::of(retry));
     (url(), method, parts).prop_map(|(url, method, (timeout_ms, retry))| Callback {
         method,
@@ -234,8 +231,8 @@ pub fn callback() -> impl Strategy<Value = Callback> {
     })
 }
 
-/// A message's body as a publish may store it.
-pub fn body() -> impl Strategy<Value = Body> {
+/// A message's body as a publish may store it. Boxed: a debug build has the trees of all parts of what it makes on its stack.
+pub fn body() -> BoxedStrategy<Body> {
     let bytes = || vec(any::<u8>(), 0..60).prop_map(Bytes::from);
     let content = prop_oneof![
         select(vec!["null", "{\"a\":[1,2]}", "-0", "\"\\u0000\""])
@@ -244,13 +241,13 @@ pub fn body() -> impl Strategy<Value = Body> {
             .prop_map(|(data, content_type)| Content::Bytes { data, content_type }),
         Just(Content::nothing()),
     ];
-    (content, headers(), prop::option::of(callback()), any::<bool>()).prop_map(
-        |(content, headers, callback, dead_letter)| Body {
-            callback,
-            dead_letter,
-            ..Body::new(content, headers)
-        },
-    )
+    let whole = (content, headers(), prop::option::of(callback()), any::<bool>());
+    let body = |(content, headers, callback, dead_letter)| Body {
+        callback,
+        dead_letter,
+        ..Body::new(content, headers)
+    };
+    whole.prop_map(body).boxed()
 }
 
 /// Any policy that a request may name.
