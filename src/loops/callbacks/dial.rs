@@ -12,6 +12,7 @@ use hickory_resolver::{
 use http::Uri;
 use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use hyper_util::rt::TokioIo;
+use rustix::io::Errno;
 use std::{
     collections::HashMap,
     io,
@@ -197,25 +198,28 @@ impl Inner {
         until: Instant,
     ) -> Result<TcpStream, DialError> {
         let addresses = &addresses[..addresses.len().min(MAX_ADDRESSES)];
-        let mut why = "the name has no address".to_owned();
+        let mut failed = None;
         for (tried, address) in addresses.iter().enumerate() {
             let left = (addresses.len() - tried) as u32;
             let share = until.saturating_duration_since(Instant::now()) / left;
             self.note(host, address.ip());
-            why = match timeout(share, TcpStream::connect(address)).await {
+            let error = match timeout(share, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => {
                     // Without it a small request can wait for the answer to the one before.
                     let _ = stream.set_nodelay(true);
                     return Ok(stream);
                 }
+                // Another address may do: a machine without IPv6 has no address to call one from.
                 Ok(Err(error)) if is_own(&error) => {
-                    return Err(DialError::Unable(for_people(&error)));
+                    failed.get_or_insert(DialError::Unable(for_people(&error)));
+                    continue;
                 }
                 Ok(Err(error)) => for_people(&error),
                 Err(_) => "no answer in time".to_owned(),
             };
+            failed = Some(DialError::Connect(error));
         }
-        Err(DialError::Connect(why))
+        Err(failed.unwrap_or_else(|| DialError::Connect("the name has no address".to_owned())))
     }
 
     fn note(&self, host: &str, address: IpAddr) {
@@ -270,11 +274,11 @@ pub(super) fn for_people(error: &io::Error) -> String {
     }
 }
 
-/// Does a connection fail for want of this machine's files, ports or memory? Those have no kind of their own, mostly.
+/// Does a connection fail for want of this machine's files, ports or memory?
 fn is_own(error: &io::Error) -> bool {
-    let kind = error.kind();
-    matches!(kind, io::ErrorKind::AddrNotAvailable | io::ErrorKind::OutOfMemory)
-        || kind.to_string().starts_with("uncategorized")
+    const OWN: [Errno; 5] =
+        [Errno::MFILE, Errno::NFILE, Errno::ADDRNOTAVAIL, Errno::NOBUFS, Errno::NOMEM];
+    Errno::from_io_error(error).is_some_and(|error| OWN.contains(&error))
 }
 
 /// Puts a bound on the time that `https` takes, and listens to what comes over its connections.
@@ -329,6 +333,25 @@ mod tests {
         assert_eq!((name.iter().next(), name.is_fqdn()), (Some(&b"-a"[..]), true));
         for bad in ["", ".", "a..b", "a..", ".a", &"a".repeat(64), &"a.".repeat(200)] {
             assert_eq!(parsed(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_this_machine_lacks_says_nothing_of_the_receiver() {
+        let own = |error: Errno| is_own(&error.into());
+        for error in [Errno::MFILE, Errno::NFILE, Errno::ADDRNOTAVAIL, Errno::NOBUFS, Errno::NOMEM]
+        {
+            assert!(own(error), "{error}");
+        }
+        for error in [
+            Errno::CONNREFUSED,
+            Errno::HOSTDOWN,
+            Errno::HOSTUNREACH,
+            Errno::NETUNREACH,
+            Errno::NOPROTOOPT,
+            Errno::TIMEDOUT,
+        ] {
+            assert!(!own(error), "{error}");
         }
     }
 

@@ -52,7 +52,7 @@ impl Ground {
         options: ClusterOptions,
         second: impl FnOnce(Launch) -> Launch,
     ) -> Ground {
-        // Eight servers and four loads: beside three others of its size, a wake-up would wait for a processor too long.
+        // It keeps eight servers and four loads busy: with four such tests at once, a wake-up waits too long for a processor.
         turns(2).await;
         let cluster = options.start().await;
         let launch = || cluster.launch().bug(setting.bug);

@@ -105,6 +105,10 @@ fn everything_but_the_idempotency_key_counts() {
         let callback = Callback { retry, ..Callback::to(url("http://example.com/")) };
         change(&|m| m.body.callback = Some(callback.clone()))
     };
+    assert_eq!(
+        retry(Some(&["400", "401"]), &["402", "403"]),
+        retry(Some(&["401", "400"]), &["403", "402"])
+    );
     let bytes = |data: &'static [u8], content_type: &str| Content::Bytes {
         data: Bytes::from_static(data),
         content_type: content_type.into(),
