@@ -307,10 +307,12 @@ mod tests {
             let retry =
                 Retry { on: Some(Vec::new()), never: vec!["5xx".to_owned()], ..Retry::default() };
             let (timeout_ms, connect_timeout_ms, retry) = (Some(5), Some(6), Some(retry));
+            let auth = serde_json::json!({"kind": "basic", "name": "a", "secret": "b", "later": 1});
             let callback = Callback {
                 timeout_ms,
                 connect_timeout_ms,
                 retry,
+                auth: serde_json::from_value(auth).unwrap(),
                 secret_headers,
                 ..Callback::to(url)
             };

@@ -186,17 +186,29 @@ impl Body {
         own == its
     }
 
-    /// The same with the signing secret of its callback, if it is of the same API key.
+    /// The header that says who is calling although its callback's `auth` does, if there is one.
+    pub fn clashes_with_auth(&self) -> Option<&String> {
+        self.callback.as_ref()?.auth.as_ref()?;
+        self.headers.keys().find(|name| name.eq_ignore_ascii_case("authorization"))
+    }
+
+    /// The same with the secrets of its callback, if it is of the same API key.
     pub fn keep_secret_of(&mut self, stored: &Self, moved: bool) -> Result<(), MaskError> {
         let is_another = !self.is_by_publisher_of(stored);
         let Some(callback) = &mut self.callback else { return Ok(()) };
+        let known = stored.callback.as_ref();
+        let is_other = known.is_some_and(|known| known.url.origin() != callback.url.origin());
+        let elsewhere = moved || is_another || is_other;
+        if let Some(auth) = &mut callback.auth {
+            auth.keep(known.and_then(|known| known.auth.as_deref()), elsewhere)?;
+        }
         if !callback.secret.as_ref().is_some_and(SigningSecret::is_kept) {
             return Ok(());
         }
         let name = || "secret".to_owned();
-        let known = stored.callback.as_ref().filter(|known| known.secret.is_some());
+        let known = known.filter(|known| known.secret.is_some());
         let known = known.ok_or_else(|| MaskError::Nothing(name()))?;
-        if moved || is_another || known.url.origin() != callback.url.origin() {
+        if elsewhere {
             return Err(MaskError::Elsewhere(name()));
         }
         callback.secret.clone_from(&known.secret);

@@ -4,6 +4,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod addresses;
+mod auth;
 mod backoff;
 mod body;
 mod call_url;
@@ -29,6 +30,7 @@ mod waiting;
 mod zones;
 
 pub use addresses::{AddressGuard, RefusedAddress, network};
+pub use auth::{Auth, AuthKind};
 pub use backoff::Backoff;
 pub use body::{Body, BodyChange, BrokenBody, Content, OCTETS, Origin};
 pub use call_url::*;

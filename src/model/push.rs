@@ -2,7 +2,7 @@
 //! here need no network; `AddressGuard` has the others.
 
 use super::{
-    CREDENTIALS, CallUrl, MASK, Millis, Unknown, is_credential, is_default, names_header,
+    Auth, CREDENTIALS, CallUrl, MASK, Millis, Unknown, is_credential, is_default, names_header,
     settings::stored,
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -82,6 +82,9 @@ pub struct Callback {
     /// Which failed calls are retried, in place of all that the topic says of it.
     #[serde(rename = "r", default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
+    /// How its calls prove who is calling, in place of the topic's way.
+    #[serde(rename = "a", default, skip_serializing_if = "Option::is_none")]
+    pub auth: Option<Box<Auth>>,
     /// Headers of the message whose values are secrets, besides `authorization` and `cookie`.
     #[serde(rename = "h", default, skip_serializing_if = "Vec::is_empty")]
     pub secret_headers: Vec<String>,
@@ -97,8 +100,19 @@ impl Callback {
     /// One with nothing but a URL.
     pub fn to(url: CallUrl) -> Self {
         let (method, timeout_ms, connect_timeout_ms) = (None, None, None);
-        let (retry, secret_headers, secret, unknown) = (None, Vec::new(), None, Unknown::new());
-        Self { url, method, timeout_ms, connect_timeout_ms, retry, secret_headers, secret, unknown }
+        let (retry, auth, secret_headers, secret) = (None, None, Vec::new(), None);
+        let unknown = Unknown::new();
+        Self {
+            url,
+            method,
+            timeout_ms,
+            connect_timeout_ms,
+            retry,
+            auth,
+            secret_headers,
+            secret,
+            unknown,
+        }
     }
 }
 
@@ -240,6 +254,12 @@ macro_rules! push_settings {
         retry: Option<Retry> = None;
             /// Which failed calls are retried. Default: all, except for 410 and `dueq-retry: never`.
             put RetryRequest;
+        /// How calls prove who is calling. Absent: only by signatures and headers.
+        #[serde(skip_serializing_if = "is_default")]
+        auth: Option<Auth> = None;
+            /// How calls prove who is calling, in place of a header `authorization`. Sent only to the origin of `url`, and
+            /// never without `url`. `***` keeps the stored secret. Default: only by signatures and headers.
+            put AuthRequest;
         /// Calls that an instance makes at once, at most.
         max_in_flight: u32 = DEFAULT_IN_FLIGHT as u32;
             /// Calls that an instance makes at once, at most. Default: 64.

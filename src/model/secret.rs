@@ -1,9 +1,11 @@
-//! Secrets that are given at the start. They are neither printed nor logged.
+//! Secrets that are given at the start, or stored with what is called. They are neither printed nor logged.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A secret from the command line: an API key, a signing secret or a URL with a password. `Debug` does not print it.
-#[derive(Clone)]
+/// An API key, a signing secret, a password or a URL with one. `Debug` does not print it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Secret(String);
 
 impl Secret {

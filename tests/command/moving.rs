@@ -90,6 +90,9 @@ async fn full() -> (Redis, Dueq) {
         "connect_timeout_ms": 500, "retry": {"on": ["5xx"], "never": ["501"]},
     });
     client.post("/callbacks", &callback).await.expect(201);
+    let auth = json!({"kind": "basic", "username": "a", "password": "s"});
+    let callback = json!({"url": "http://127.0.0.1:9/x", "delay_ms": 600_000, "auth": auth});
+    client.post("/callbacks", &callback).await.expect(201);
     client.post("/callbacks/hosts/127.0.0.1:9/pause", &json!({})).await.expect(200);
     let schedule = json!({"every_ms": 3_600_000, "topic": "split", "message": {"payload": 1}});
     client.send_json("PUT", "/schedules/hourly", &schedule).await.expect(201);

@@ -88,6 +88,7 @@ async fn a_callback_is_part_of_what_an_idempotency_key_stands_for() {
     let mut nulls = first.clone();
     nulls["callback"]["timeout_ms"] = json!(null);
     nulls["callback"]["retry"] = json!(null);
+    nulls["callback"]["auth"] = json!(null);
     for same in [first.clone(), nulls] {
         assert_eq!(client.publish(&topic, same).await.expect(200).json()["duplicate"], true);
     }
@@ -98,6 +99,7 @@ async fn a_callback_is_part_of_what_an_idempotency_key_stands_for() {
         json!({"url": "http://own.invalid/", "timeout_ms": 15_000}),
         json!({"url": "http://own.invalid/", "connect_timeout_ms": 5_000}),
         json!({"url": "http://own.invalid/", "retry": {}}),
+        json!({"url": "http://own.invalid/", "auth": {"kind": "basic", "username": "a", "password": "b"}}),
         json!({"url": "http://own.invalid/", "retry": {"never": ["400"]}}),
     ] {
         let mut again = first.clone();

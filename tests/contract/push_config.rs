@@ -160,11 +160,21 @@ async fn a_mask_that_stands_for_nothing_is_422_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn lists_of_failures_that_cannot_be_are_refused_by_name_wherever_they_are_set() {
+async fn parts_of_a_call_that_cannot_be_are_refused_by_name_wherever_they_are_set() {
     let (client, topic) = (client().await, topic("push"));
     pushed(&client, &topic, json!({})).await;
     let seen = client.topic(&topic).await.expect(200).json();
     let url = "http://hooks.invalid/";
+    let auth = |kind: &str, more: Value| {
+        let mut auth = match kind {
+            "basic" => json!({"kind": kind, "username": "a", "password": "b"}),
+            _ => json!({"kind": kind, "token_url": url, "client_id": "a", "client_secret": "b"}),
+        };
+        for (name, value) in more.as_object().unwrap() {
+            auth[name] = value.clone();
+        }
+        json!({"auth": auth})
+    };
     let many: Vec<_> = (400..433).map(|status: i64| status.to_string()).collect();
     for (own, field, reason) in [
         (
@@ -191,6 +201,26 @@ async fn lists_of_failures_that_cannot_be_are_refused_by_name_wherever_they_are_
         (json!({"retry": {"on": ["5xx", "5xx"]}}), "retry.on[1]", "is listed more than once"),
         (json!({"retry": {"on": ["410"], "never": ["410"]}}), "retry.never[0]", "more than once"),
         (json!({"retry": {"only": ["5xx"]}}), "retry.only", "is unknown"),
+        (json!({"auth": "basic"}), "auth", "must be an object"),
+        (json!({"auth": {"username": "a", "password": "b"}}), "auth.kind", "is required"),
+        (json!({"auth": {"kind": "digest"}}), "auth.kind", "must be basic or oauth2"),
+        (auth("basic", json!({"username": null})), "auth.username", "is required"),
+        (auth("basic", json!({"username": "a:b"})), "auth.username", "must not contain colons"),
+        (auth("basic", json!({"password": "a\nb"})), "auth.password", "control characters"),
+        (auth("basic", json!({"password": 7})), "auth.password", "must be a string"),
+        (auth("basic", json!({"scope": "a"})), "auth.scope", "does not belong to this kind"),
+        (auth("oauth2", json!({"token_url": null})), "auth.token_url", "is required"),
+        (
+            auth("oauth2", json!({"token_url": "ftp://a/"})),
+            "auth.token_url",
+            "absolute http or https",
+        ),
+        (auth("oauth2", json!({"client_id": ""})), "auth.client_id", "1 to 2048 characters"),
+        (auth("oauth2", json!({"client_secret": null})), "auth.client_secret", "is required"),
+        (auth("oauth2", json!({"scope": []})), "auth.scope", "must be a string"),
+        (auth("oauth2", json!({"audience": ""})), "auth.audience", "1 to 2048 characters"),
+        (auth("oauth2", json!({"password": "a"})), "auth.password", "does not belong to this kind"),
+        (auth("oauth2", json!({"realm": "a"})), "auth.realm", "is unknown"),
     ] {
         let refused = |answer: Answer, place: &str| {
             let answer = answer.problem(422, "invalid_input").field(&format!("{place}{field}"));

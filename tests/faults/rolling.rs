@@ -196,7 +196,8 @@ async fn what_a_newer_instance_wrote_survives_the_changes_of_an_older_one() {
     let (registry, schedules) = ("dueq:{topics}:registry", "dueq:{schedules}:entries");
     let retry = json!({"on": ["5xx"]});
     let push = json!({"url": "http://127.0.0.1:9/", "max_in_flight": 3, "retry": retry});
-    let callback = json!({"url": "http://127.0.0.1:9/own", "timeout_ms": 500, "retry": retry});
+    let auth = json!({"kind": "basic", "username": "a", "password": "b"});
+    let callback = json!({"url": "http://127.0.0.1:9/own", "retry": retry, "auth": auth});
     let mut dueq = Dueq::calling(&redis).args(["--no-dispatch"]).start().await;
     let client = dueq.client();
     let settings = json!({"push": push, "retention": {"dead_max": 50}, "max_attempts": 1});
@@ -224,6 +225,7 @@ async fn what_a_newer_instance_wrote_survives_the_changes_of_an_older_one() {
         add_later(&mut header);
         add_later(&mut header["u"]);
         add_later(&mut header["u"]["r"]);
+        add_later(&mut header["u"]["a"]);
         *body = put_together(&header, &payload);
     })
     .await;
@@ -255,7 +257,8 @@ async fn what_a_newer_instance_wrote_survives_the_changes_of_an_older_one() {
     client.update(&id, json!({"payload": [2]})).await.expect(200);
     client.update(&id, json!({"headers": {"z": "y"}, "priority": 3})).await.expect(200);
     let (header, payload) = parts(&stored(&redis, &keys[0], &member(&id)).await);
-    [&header, &header["u"], &header["u"]["r"]].into_iter().for_each(has_later);
+    let callback = &header["u"];
+    [&header, callback, &callback["r"], &callback["a"]].into_iter().for_each(has_later);
     assert_eq!((&header["h"], &payload[..]), (&json!({"z": "y"}), &b"[2]"[..]));
     let shown = client.get(&id).await.expect(200).json();
     let kinds: Vec<_> =

@@ -10,6 +10,7 @@ mod facts;
 
 mod addresses;
 mod answers;
+mod auth;
 mod becoming;
 mod before_due;
 mod broken;

@@ -163,6 +163,11 @@ func CallRetry(rules api.RetryRequest) PublishOption {
 	return option(func(r *api.PublishRequest) { callbackOf(r).SetRetry(rules) })
 }
 
+// CallAuth is how a callback proves who is calling, in place of a header authorization.
+func CallAuth(auth api.AuthRequest) PublishOption {
+	return option(func(r *api.PublishRequest) { callbackOf(r).SetAuth(auth) })
+}
+
 // CallConnectTimeout is how much of a callback's time connecting may take, TLS included; unless given 5 s, and 10 s with TLS.
 func CallConnectTimeout(timeout time.Duration) PublishOption {
 	return option(func(r *api.PublishRequest) { callbackOf(r).SetConnectTimeoutMs(milliseconds(timeout)) })
@@ -289,7 +294,7 @@ func (c *Client) Callback(ctx context.Context, url string, payload any, options 
 	to := callbackOf(r)
 	request := api.ScheduleCallbackRequest{
 		URL: to.URL, Method: to.Method, TimeoutMs: to.TimeoutMs, ConnectTimeoutMs: to.ConnectTimeoutMs, Retry: to.Retry,
-		Secret: to.Secret, SecretHeaders: to.SecretHeaders,
+		Auth: to.Auth, Secret: to.Secret, SecretHeaders: to.SecretHeaders,
 		Payload: r.Payload, PayloadBase64: r.PayloadBase64, ContentType: r.ContentType, Headers: r.Headers,
 		DelayMs: r.DelayMs, DeliverAt: r.DeliverAt, Priority: r.Priority, TTLMs: r.TTLMs,
 		Key: r.Key, KeyUntil: r.KeyUntil, OnDuplicate: r.OnDuplicate, IdempotencyKey: r.IdempotencyKey,

@@ -150,6 +150,11 @@ const RETRY_ON: Arg = arg(
 );
 const RETRY_NEVER: Arg =
     arg("--retry-never CAUSE,", "Which failures are not retried, such as 400,422.");
+const AUTH: Arg = arg(
+    "--auth NAME=VALUE",
+    "How the call proves who is calling, repeatable: kind=basic, username=, password=; or kind=oauth2, token_url=, client_id=, client_secret=, \
+     scope=, audience=.",
+);
 
 /// Which messages of a topic a bulk command changes.
 const CHOICE: &[Arg] = &[
@@ -211,6 +216,7 @@ pub const COMMANDS: &[Command] = &[
             CONNECT,
             RETRY_ON.field("retry.on"),
             RETRY_NEVER.field("retry.never"),
+            AUTH,
         ],
         CHANGES,
         NEW,
@@ -475,6 +481,7 @@ Examples:
                 CONNECT.field("callback.connect_timeout_ms").not("topic"),
                 RETRY_ON.field("callback.retry.on").not("topic"),
                 RETRY_NEVER.field("callback.retry.never").not("topic"),
+                AUTH.field("callback.auth").not("topic"),
                 KEY.field("message.key"),
                 arg("--header NAME=VALUE", "Header of the messages, repeatable.").field("message.headers"),
                 arg("--priority N", "Priority from 0 to 255; of the messages that are due, higher ones go first.")

@@ -27,9 +27,9 @@ async fn each_command_is_a_request() {
             r#"{"payload":1,"url":"http://a/b","method":"PUT","timeout_ms":60000,"delay_ms":1800000}"#,
         ),
         (
-            "callback http://a/b --connect-timeout 2s --retry-on 5xx,429 --retry-never 501",
+            "callback http://a/b --connect-timeout 2s --retry-on 5xx,429 --retry-never 501 --auth kind=basic --auth username=7",
             "POST /callbacks",
-            r#"{"url":"http://a/b","connect_timeout_ms":2000,"retry":{"on":["5xx","429"],"never":["501"]}}"#,
+            r#"{"url":"http://a/b","connect_timeout_ms":2000,"retry":{"on":["5xx","429"],"never":["501"]},"auth":{"kind":"basic","username":"7"}}"#,
         ),
         (
             "lease a --max 3 --wait 20s --lease 5m",
@@ -94,9 +94,9 @@ async fn each_command_is_a_request() {
             r#"{"message":{"payload":{"b":1.50},"key":"k","headers":{"x":"y"},"priority":7},"cron":"0_9_*_*_*","timezone":"Europe/Berlin","topic":"t","catch_up":"none"}"#,
         ),
         (
-            "schedules put a --every 10s --callback http://a/b --method PUT --timeout 15s --retry-on 503 --retry-never 4xx",
+            "schedules put a --every 10s --callback http://a/b --method PUT --timeout 15s --retry-on 503 --retry-never 4xx --auth kind=basic",
             "PUT /schedules/a",
-            r#"{"every_ms":10000,"callback":{"url":"http://a/b","method":"PUT","timeout_ms":15000,"retry":{"on":["503"],"never":["4xx"]}}}"#,
+            r#"{"every_ms":10000,"callback":{"url":"http://a/b","method":"PUT","timeout_ms":15000,"retry":{"on":["503"],"never":["4xx"]},"auth":{"kind":"basic"}}}"#,
         ),
         ("groups a", "GET /topics/a/groups?limit=1000", ""),
         ("groups --json get a b/c", "GET /topics/a/groups/b%2Fc", ""),

@@ -1,6 +1,7 @@
 //! Callbacks: where dueq sends a message in place of its topic's URL; and scheduleCallback, a message of dueq's own topic
 //! `_callbacks`, for clients that only want a URL to be called later.
 
+pub(crate) mod auth;
 pub(crate) mod hosts;
 pub(crate) mod retry;
 
@@ -8,8 +9,9 @@ use crate::{
     messages::publish::{PublishedMessage, publish},
     prelude::*,
 };
+use auth::{AuthRequest, AuthView};
 use dueq_model::{
-    Body, CallMethod, CallUrl, Callback, DEFAULT_CALL_TIMEOUT_MS, MASK, MAX_HEADERS, Millis,
+    Auth, Body, CallMethod, CallUrl, Callback, DEFAULT_CALL_TIMEOUT_MS, MASK, MAX_HEADERS, Millis,
     SigningSecret, TopicName, Unknown,
 };
 use dueq_store::NewMessage;
@@ -33,6 +35,9 @@ request! {
         pub connect_timeout_ms: Option<CallTimeoutMs>,
         /// Which failed calls are retried. It replaces the topic's `retry` as a whole; `{}` retries as without any.
         pub retry: Option<RetryRequest>,
+        /// How the call proves who is calling, in place of the topic's `auth` and of a header `authorization`, which must not
+        /// be given with it. When a callback replaces another, `***` keeps the stored secret.
+        pub auth: Option<AuthRequest>,
         /// Further headers of the message whose values are never shown, besides `authorization` and `cookie`. At most
         /// 32.
         pub secret_headers: Option<SecretHeaders>,
@@ -50,6 +55,7 @@ impl From<CallbackRequest> for Callback {
             timeout_ms: request.timeout_ms.map(CallTimeoutMs::millis),
             connect_timeout_ms: request.connect_timeout_ms.map(CallTimeoutMs::millis),
             retry: request.retry.and_then(Into::into),
+            auth: request.auth.and_then(Into::<Option<Auth>>::into).map(Box::new),
             secret_headers: request.secret_headers.map(Vec::from).unwrap_or_default(),
             secret: request.secret,
             unknown: Unknown::new(),
@@ -71,6 +77,8 @@ answer! {
         connect_timeout_ms: Option<i64>,
         /// Which failed calls are retried. Absent: the topic's.
         retry: Option<RetryView<'a>>,
+        /// How the call proves who is calling. Absent: as the topic says.
+        auth: Option<AuthView<'a>>,
         /// Further headers of the message that read `***`, besides `authorization` and `cookie`. Absent: no others.
         secret_headers: Option<&'a Vec<String>>,
         /// `***` if it has its own signing secret.
@@ -81,13 +89,14 @@ answer! {
 impl<'a> From<&'a Callback> for CallbackView<'a> {
     fn from(callback: &'a Callback) -> Self {
         let Callback { url, method, timeout_ms, connect_timeout_ms, retry, .. } = callback;
-        let Callback { secret_headers, secret, .. } = callback;
+        let Callback { auth, secret_headers, secret, .. } = callback;
         Self {
             url: url.as_str(),
             method: *method,
             timeout_ms: *timeout_ms,
             connect_timeout_ms: *connect_timeout_ms,
             retry: retry.as_ref().map(RetryView::from),
+            auth: auth.as_deref().map(AuthView::from),
             secret_headers: Some(secret_headers).filter(|names| !names.is_empty()),
             secret: secret.as_ref().map(|_| MASK),
         }
@@ -111,7 +120,24 @@ impl AppState {
         if callback.secret.as_ref().is_some_and(SigningSecret::is_kept) {
             return Err(Error::NothingMasked(field("secret")).into());
         }
-        self.check_url(Some(&callback.url), || field("url"))
+        if let Some(auth) = callback.auth.as_ref().filter(|auth| auth.is_kept()) {
+            return Err(Error::NothingMasked(field(&format!("auth.{}", auth.secret_name()))).into());
+        }
+        self.check_callback(Some(callback), &place())
+    }
+
+    /// Checks whether the URLs of a callback at `place` may be called, without a look-up of their names.
+    ///
+    /// Errors: 422 `callback_address_refused`.
+    pub fn check_callback(&self, callback: Option<&Callback>, place: &str) -> Result<(), Problem> {
+        let Some(callback) = callback else { return Ok(()) };
+        let field = |name: &str| match place {
+            "" => name.to_owned(),
+            place => format!("{place}.{name}"),
+        };
+        self.check_url(Some(&callback.url), || field("url"))?;
+        let token_url = callback.auth.as_ref().and_then(|auth| auth.token_url.as_ref());
+        self.check_url(token_url, || field("auth.token_url"))
     }
 
     /// Checks whether this URL at `field` may be called, without a look-up of its name.
@@ -220,6 +246,7 @@ mod tests {
             (r#"{"url":"http://example.com/","timeout_ms":99}"#, "timeout_ms"),
             (r#"{"url":"http://example.com/","connect_timeout_ms":99}"#, "connect_timeout_ms"),
             (r#"{"url":"http://example.com/","retry":{"only":[]}}"#, "retry.only"),
+            (r#"{"url":"http://example.com/","auth":{}}"#, "auth.kind"),
             (r#"{"url":"http://example.com/","headers":{}}"#, "headers"),
             (r#"{"url":"http://example.com/","secret_headers":"x"}"#, "secret_headers"),
             (r#"{"url":"http://example.com/","secret_headers":["a b"]}"#, "secret_headers[0]"),

@@ -8,10 +8,10 @@ use axum::http::{HeaderName, HeaderValue};
 use base64::{Engine, display::Base64Display, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use dueq_model::{
-    CallMethod, CallUrl, CatchUp, DeadForm, Durability, GroupOrder, Instant, LEASE_CAP_MS, MASK,
-    MAX_CALL_TIMEOUT_MS, MAX_DELAY_MS, MAX_KEY_CHARS, MAX_MESSAGES_LIMIT, MAX_PAGE, MAX_URL_CHARS,
-    MIN_CALL_TIMEOUT_MS, MIN_LEASE_MS, MessageId, MessageQuery, Millis, OnFull, SigningSecret,
-    State, TOKEN_MAX_CHARS, TopicName, TraceContext, parse_instant,
+    AuthKind, CallMethod, CallUrl, CatchUp, DeadForm, Durability, GroupOrder, Instant,
+    LEASE_CAP_MS, MASK, MAX_CALL_TIMEOUT_MS, MAX_DELAY_MS, MAX_KEY_CHARS, MAX_MESSAGES_LIMIT,
+    MAX_PAGE, MAX_URL_CHARS, MIN_CALL_TIMEOUT_MS, MIN_LEASE_MS, MessageId, MessageQuery, Millis,
+    OnFull, SigningSecret, State, TOKEN_MAX_CHARS, TopicName, TraceContext, parse_instant,
 };
 use dueq_store::{KeyUntil, OnDuplicate};
 use serde::{
@@ -328,7 +328,17 @@ macro_rules! words {
 
 pub(crate) use words;
 
-words!(CallMethod, CatchUp, DeadForm, Durability, GroupOrder, KeyUntil, OnDuplicate, OnFull);
+words!(
+    AuthKind,
+    CallMethod,
+    CatchUp,
+    DeadForm,
+    Durability,
+    GroupOrder,
+    KeyUntil,
+    OnDuplicate,
+    OnFull
+);
 
 /// States that a request may name, as words.
 macro_rules! states {

@@ -6,7 +6,7 @@
 //! hashed is spelled out here rather than derived from types.
 
 use crate::input::json::{Text, end_of_string};
-use dueq_model::{CallMethod, Content, OCTETS, Retry};
+use dueq_model::{Auth, AuthKind, CallMethod, CallUrl, Content, OCTETS, Retry};
 use dueq_store::{Due, KeyUntil, NewMessage, OnDuplicate};
 use siphasher::sip::SipHasher13;
 use std::{borrow::Cow, hash::Hasher};
@@ -81,6 +81,24 @@ pub(crate) fn fingerprint(message: &NewMessage) -> u64 {
                 let mut causes: Vec<_> = list.iter().collect();
                 causes.sort_unstable();
                 causes.into_iter().for_each(|cause| sum.text(cause.as_bytes()));
+            }
+        }
+        if let Some(auth) = &callback.auth {
+            let Auth { kind, name, secret, token_url, scope, audience, .. } = &**auth;
+            sum.number(u64::MAX - 4);
+            sum.number(match kind {
+                AuthKind::Basic => 0,
+                AuthKind::Oauth2 => 1,
+            });
+            for text in [
+                Some(name.as_str()),
+                Some(secret.reveal()),
+                token_url.as_ref().map(CallUrl::as_str),
+                scope.as_deref(),
+                audience.as_deref(),
+            ] {
+                sum.number(text.is_some().into());
+                sum.text(text.unwrap_or_default().as_bytes());
             }
         }
         if let Some(secret) = &callback.secret {

@@ -247,8 +247,7 @@ pub async fn update_message(
 /// Changes the message that `which` names.
 async fn update(cx: &Context, which: MessageRef, request: UpdateMessageRequest) -> Answer {
     let update = MessageUpdate { by: cx.caller.owner().to_owned(), ..request.into_update() };
-    let url = update.body.callback.as_ref().and_then(|callback| Some(&callback.as_ref()?.url));
-    cx.check_url(url, || "callback.url".to_owned())?;
+    cx.check_callback(update.body.callback.as_ref().and_then(Option::as_ref), "callback")?;
     let updated = cx.store.update(&which, update).await;
     let (topic, found) = match &which {
         MessageRef::Id(id) => cx.of_message(id, updated).await?,

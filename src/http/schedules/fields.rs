@@ -193,9 +193,11 @@ pub(crate) fn check_spec(state: &AppState, spec: &ScheduleSpec) -> Result<(), Pr
     if spec.message.body.content.payload().len() as u64 > MAX_PAYLOAD_BYTES {
         return Err(Error::PayloadTooLarge(MAX_PAYLOAD_BYTES as i64).into());
     }
-    let url = spec.message.body.callback.as_ref().map(|callback| &callback.url);
-    let place = if spec.topic.is_callbacks() { "callback.url" } else { "message.callback.url" };
-    state.check_url(url, || place.to_owned())
+    if let Some(name) = spec.message.body.clashes_with_auth() {
+        return Err(Error::HeaderReserved(format!("message.headers.{name}")).into());
+    }
+    let place = if spec.topic.is_callbacks() { "callback" } else { "message.callback" };
+    state.check_callback(spec.message.body.callback.as_ref(), place)
 }
 
 /// What a refusal calls the topic of the path's schedule.

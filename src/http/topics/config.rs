@@ -88,7 +88,10 @@ impl TopicFields {
         if let Some(dead_topic) = self.dead_topic.as_value() {
             caller.check_verb(Verb::Configure, dead_topic)?;
         }
-        state.check_url(self.push_url(), || "push.url".to_owned())
+        state.check_url(self.push_url(), || "push.url".to_owned())?;
+        let auth = self.push.as_value().and_then(|push| push.auth.as_value());
+        let token_url = auth.and_then(|auth| auth.token_url.as_ref());
+        state.check_url(token_url, || "push.auth.token_url".to_owned())
     }
 
     fn push_url(&self) -> Option<&CallUrl> {

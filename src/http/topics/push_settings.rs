@@ -4,13 +4,14 @@
 use crate::{
     callbacks::{
         SecretHeaders,
+        auth::{AuthRequest, AuthView},
         retry::{RetryRequest, RetryView},
     },
     prelude::*,
     topics::settings::{Said, configured, shown},
 };
 use dueq_model::{
-    CallMethod, CallUrl, MASK, MAX_HEADERS, MAX_IN_FLIGHT, MAX_SECRETS, Millis, Push, Retry,
+    Auth, CallMethod, CallUrl, MASK, MAX_HEADERS, MAX_IN_FLIGHT, MAX_SECRETS, Millis, Push, Retry,
     SigningSecret, masked, names_header, push_settings, unmasked,
 };
 use std::{borrow::Cow, collections::BTreeMap};
@@ -27,6 +28,7 @@ push_settings! { configured Push
 }
 
 shown! {
+    Auth as AuthView<'a>: |it| it.into();
     Retry as RetryView<'a>: |it| it.into();
     Push as PushView<'a>: |it| {
         let headers = Cow::Owned(masked(&it.headers, |name| it.is_secret(name)));
@@ -60,8 +62,19 @@ impl PushRequest {
             None => vec![SigningSecret::kept(); kept.secrets.len()],
         };
         let secrets = with_kept(&put, &kept.secrets, elsewhere)?;
-        let keeps_secrets = put.iter().any(SigningSecret::is_kept) || headers != said.headers;
-        let mut push = Push { headers, secrets, ..said.clone() };
+        let mut auth = said.auth.clone();
+        if let Some(auth) = &mut auth {
+            let kept = auth.keep(kept.auth.as_ref(), elsewhere);
+            kept.map_err(|unkept| Error::of_unkept(unkept, "push"))?;
+            if let Some(name) =
+                headers.keys().find(|name| name.eq_ignore_ascii_case("authorization"))
+            {
+                return Err(Error::HeaderReserved(format!("push.headers.{name}")));
+            }
+        }
+        let keeps_secrets =
+            put.iter().any(SigningSecret::is_kept) || headers != said.headers || auth != said.auth;
+        let mut push = Push { headers, secrets, auth, ..said.clone() };
         push.secrets_for = belongs_to.filter(|_| push.url.is_none() && keeps_secrets);
         // What was a secret stays one.
         let is_kept = |name: &String| {
@@ -158,6 +171,7 @@ mod tests {
             (r#"{"secrets":["whsec_"]}"#, "secrets[0]"),
             (r#"{"connect_timeout_ms":99}"#, "connect_timeout_ms"),
             (r#"{"retry":["5xx"]}"#, "retry"),
+            (r#"{"auth":{"kind":"basic","username":"a"}}"#, "auth.password"),
             (r#"{"retry":{"on":["200"]}}"#, "retry.on[0]"),
             (r#"{"secrets":["***","***","***"]}"#, "secrets"),
             (r#"{"paused":true}"#, "paused"),

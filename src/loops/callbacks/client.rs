@@ -5,12 +5,13 @@ use super::{
     dial::{CONNECT_TIMEOUT, Connector, DialError, Dialler, connector, for_people},
     outcome::{CallOutcome, NoAnswer, verdict},
     request::CallRequest,
+    tokens::Tokens,
     wire::ReadCounter,
 };
 use bytes::Bytes;
 use dueq_base::tls;
-use dueq_model::{AddressGuard, CallReport, MASK, Millis};
-use http::{Extensions, HeaderMap, HeaderValue, Request, Response, Uri};
+use dueq_model::{AddressGuard, AuthKind, CallReport, CallUrl, MASK, Millis};
+use http::{Extensions, HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper_rustls::HttpsConnectorBuilder;
@@ -34,7 +35,7 @@ const KEPT_BYTES: usize = 1_024;
 /// Bytes of a secret, at least, for it to be looked for in an answer.
 const LEAST_SECRET: usize = 4;
 /// Bytes of an answer that are read, so that the connection can be used again; a longer one ends it.
-const READ_BYTES: usize = 65_536;
+pub(super) const READ_BYTES: usize = 65_536;
 /// How long an answer is read once it has begun: what it says beyond its status is only noted.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// What a connection buffers at most, the head of an answer included. One that gets no answer needs a quarter.
@@ -48,7 +49,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Connections to a host that are kept for the next call.
 const IDLE_PER_HOST: usize = 64;
 
-type Client = legacy::Client<Connector, Full<Bytes>>;
+pub(super) type Client = legacy::Client<Connector, Full<Bytes>>;
 
 /// Makes calls; clones share the connections.
 #[derive(Clone)]
@@ -57,6 +58,7 @@ pub struct Caller {
     /// Keeps no connections. For calls that are not made again once they may have been received: that a kept connection
     /// breaks does not say whether the receiver had closed it before.
     unkept: Client,
+    tokens: Tokens,
     dialler: Dialler,
 }
 
@@ -81,7 +83,12 @@ impl Caller {
                 .retry_canceled_requests(true)
                 .build(connector.clone())
         };
-        Ok(Self { http: client(IDLE_PER_HOST), unkept: client(0), dialler })
+        Ok(Self {
+            http: client(IDLE_PER_HOST),
+            unkept: client(0),
+            tokens: Tokens::default(),
+            dialler,
+        })
     }
 
     /// Where this host (name and port) was last dialled, if it was not long ago.
@@ -97,21 +104,45 @@ impl Caller {
     /// another one where the method allows it, and has not been called before.
     pub async fn call(
         &self,
-        request: CallRequest,
+        mut request: CallRequest,
         broken_off: impl Future<Output = ()>,
     ) -> Option<CallOutcome> {
         let mut broken_off = pin!(broken_off);
         let began = Instant::now();
         let end = began + request.timeout;
         let now = request.now;
-        let secret = request.headers.values().any(HeaderValue::is_sensitive);
+        let secret =
+            request.auth.is_some() || request.headers.values().any(HeaderValue::is_sensitive);
         let mut report = CallReport { secret, ..CallReport::default() };
-        let retry = request.retry.as_ref();
+        let (retry, auth) = (request.retry.take(), request.auth.take());
+        let retry = retry.as_ref();
+        let oauth2 = auth.as_ref().filter(|auth| auth.kind == AuthKind::Oauth2);
         let once = retry.is_some_and(|retry| retry.decides("timeout") == Some(false));
         let client = if once { &self.unkept } else { &self.http };
         // The receiver may have got it over a connection that was closed then.
         let mut repeated = false;
+        // A receiver may refuse one token: its answer, and the token.
+        let (mut renewed, mut refused) = (false, None::<(Response<Incoming>, HeaderValue)>);
         let answer = loop {
+            if let Some(auth) = oauth2 {
+                let old = refused.as_ref().map(|(_, token)| token);
+                let token = tokio::select! {
+                    token = in_time(end, self.tokens.get(&self.unkept, auth, old)) => token,
+                    () = &mut broken_off => return None,
+                };
+                match (token, refused.take()) {
+                    (Some(Ok(token)), Some((answer, old))) if token == old => break Ok(answer),
+                    (Some(Ok(token)), _) => {
+                        drop(request.headers.insert(header::AUTHORIZATION, token))
+                    }
+                    (Some(Err(failure)), _) => break Err(failure),
+                    (None, _) => {
+                        let ms = request.timeout.as_millis();
+                        let error = format!("timed out after {ms} ms without a token");
+                        break Err((error, NoAnswer::Unrelated));
+                    }
+                }
+            }
             let mut http = match to_http(&request) {
                 Ok(http) => http,
                 Err(error) => break Err((error, NoAnswer::Unrelated)),
@@ -135,6 +166,16 @@ impl Caller {
                     repeated = true;
                     continue;
                 }
+                Some(Ok(answer))
+                    if oauth2.is_some()
+                        && !renewed
+                        && answer.status() == StatusCode::UNAUTHORIZED =>
+                {
+                    renewed = true;
+                    let old = request.headers.get(header::AUTHORIZATION).cloned();
+                    refused = old.map(|old| (answer, old));
+                    continue;
+                }
                 Some(answer) => answer.map_err(|error| failure(&error)),
                 None => {
                     let sent = connection.connection_metadata().is_some();
@@ -152,7 +193,10 @@ impl Caller {
                 let verdict = verdict(answer.status(), answer.headers(), retry, now);
                 report.status = Some(answer.status().as_u16());
                 let end = end.min(Instant::now() + READ_TIMEOUT);
-                report.answer = read(answer, end, &secrets_of(&request.headers), broken_off).await;
+                let mut secrets = secrets_of(&request.headers);
+                let own = auth.as_ref().map(|auth| auth.secret.reveal().as_bytes());
+                secrets.extend(own.filter(|secret| secret.len() >= LEAST_SECRET));
+                report.answer = read(answer, end, &secrets, broken_off).await;
                 verdict
             }
             Err((error, why)) => {
@@ -186,14 +230,18 @@ async fn in_time<T>(end: Instant, answer: impl Future<Output = T>) -> Option<T> 
     timeout_at(now + MOMENT, answer).await.ok()
 }
 
-fn to_http(request: &CallRequest) -> Result<Request<Full<Bytes>>, String> {
+/// The URL as hyper wants it. Errors: what was stored is none.
+pub(super) fn to_uri(url: &CallUrl) -> Result<Uri, String> {
     let wrong = |error: &dyn std::fmt::Display| format!("the URL cannot be called: {error}");
-    let mut url = request.url.url().map_err(|error| wrong(&error))?;
+    let mut url = url.url().map_err(|error| wrong(&error))?;
     url.set_fragment(None);
-    let uri: Uri = url.as_str().parse().map_err(|error: http::uri::InvalidUri| wrong(&error))?;
-    let method = request.method.as_str();
-    let built = Request::builder().method(method).uri(uri).body(Full::from(request.body.clone()));
-    let mut built = built.map_err(|error| wrong(&error))?;
+    url.as_str().parse().map_err(|error: http::uri::InvalidUri| wrong(&error))
+}
+
+fn to_http(request: &CallRequest) -> Result<Request<Full<Bytes>>, String> {
+    let (method, body) = (request.method.as_str(), Full::from(request.body.clone()));
+    let built = Request::builder().method(method).uri(to_uri(&request.url)?).body(body);
+    let mut built = built.map_err(|error| format!("the URL cannot be called: {error}"))?;
     *built.headers_mut() = request.headers.clone();
     Ok(built)
 }
@@ -284,7 +332,7 @@ fn was_closed(error: &legacy::Error) -> bool {
 }
 
 /// Why there is no answer: for people, and for the verdict. That the receiver had closed a kept connection says nothing.
-fn failure(error: &legacy::Error) -> (String, NoAnswer) {
+pub(super) fn failure(error: &legacy::Error) -> (String, NoAnswer) {
     let why = if was_closed(error) { NoAnswer::Unrelated } else { NoAnswer::Timeout };
     let mut cause = error.source();
     let mut last = error.to_string();

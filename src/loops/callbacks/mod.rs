@@ -17,6 +17,7 @@ mod parked;
 mod request;
 mod sender;
 mod slots;
+mod tokens;
 mod trace;
 mod wire;
 

@@ -1,12 +1,16 @@
 //! Builds the request that carries a message, signed per Standard Webhooks (<https://www.standardwebhooks.com>).
 
+use super::tokens::secret;
 use bytes::Bytes;
 use dueq_base::seeded;
 use dueq_model::{
-    Body, CallMethod, CallUrl, Content, MessageId, Millis, Push, Retry, SIGNATURE, SignedParts,
-    SigningSecret, TOPIC_SIGNATURE, TopicName, is_own_header, is_shared,
+    Auth, AuthKind, Body, CallMethod, CallUrl, Content, MessageId, Millis, Push, Retry, SIGNATURE,
+    SignedParts, SigningSecret, TOPIC_SIGNATURE, TopicName, is_own_header, is_shared,
 };
-use http::{HeaderMap, HeaderName, HeaderValue, header};
+use http::{
+    HeaderMap, HeaderName, HeaderValue,
+    header::{self, AUTHORIZATION},
+};
 use std::{collections::BTreeMap, time::Duration};
 
 /// The request of a call.
@@ -22,6 +26,8 @@ pub struct CallRequest {
     pub connect_timeout: Option<Duration>,
     /// Which failures are retried, in place of the rules of the API.
     pub retry: Option<Retry>,
+    /// How it proves who is calling. The headers have it, except for a token.
+    pub auth: Option<Auth>,
     /// All headers except those that the HTTP client sets itself.
     pub headers: HeaderMap,
     /// The payload.
@@ -61,6 +67,15 @@ pub fn build(
     let mut headers = HeaderMap::with_capacity(16);
     add(&mut headers, &push.headers, |name| push.is_secret(name), of_push);
     add(&mut headers, &body.headers, |name| push.is_secret(name) || body.is_secret(name), of_body);
+    // A message's own header goes before what the topic says.
+    let of_topic =
+        || push.auth.as_ref().filter(|_| of_push && !headers.contains_key(AUTHORIZATION));
+    let auth = callback.and_then(|callback| callback.auth.as_deref()).or_else(of_topic);
+    if let Some(basic) = auth.filter(|auth| auth.kind == AuthKind::Basic)
+        && let Ok(value) = secret(&basic.basic())
+    {
+        headers.insert(AUTHORIZATION, value);
+    }
     let payload = body.content.payload();
     let content_type = match &body.content {
         Content::Json(_) => Some(HeaderValue::from_static("application/json")),
@@ -102,8 +117,8 @@ pub fn build(
     }
     let time = |ms: Millis| Duration::from_millis(ms.max(0).unsigned_abs());
     let (timeout, connect_timeout) = (time(timeout_ms), connect_ms.map(time));
-    let (retry, body) = (retry.cloned(), payload.clone());
-    Ok(CallRequest { url, method, timeout, connect_timeout, retry, headers, body, now })
+    let (retry, auth, body) = (retry.cloned(), auth.cloned(), payload.clone());
+    Ok(CallRequest { url, method, timeout, connect_timeout, retry, auth, headers, body, now })
 }
 
 /// Adds a user's headers and replaces those of the same name. Secret ones are added only if they are `for_this` origin.

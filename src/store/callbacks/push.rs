@@ -52,6 +52,9 @@ impl Topic {
     /// May a message with this body be published here? Errors: `CallbackUrlMissing`, `TopicNotPushed`, `HeaderReserved`,
     /// `NothingMasked` for a secret that was not read back.
     pub(crate) fn takes(&self, body: &Body) -> Result<(), Error> {
+        if let Some(name) = body.clashes_with_auth() {
+            return Err(Error::HeaderReserved(format!("headers.{name}")));
+        }
         if let Some(push) = &self.settings.push
             && !body.headers.is_empty()
         {

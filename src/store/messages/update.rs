@@ -68,9 +68,12 @@ impl Store {
         if is_new && topic.name.is_callbacks() && !update.by.is_empty() {
             body.publisher = Some(update.by.clone());
         }
-        // What another key asks for is not signed with a secret of this one.
-        if change.callback.is_none() && !body.is_by_publisher_of(&seen) {
-            body.callback.iter_mut().for_each(|callback| callback.secret = None);
+        // What another key asks for is not signed with a secret of this one, nor sent in its name.
+        if change.callback.is_none()
+            && !body.is_by_publisher_of(&seen)
+            && let Some(callback) = &mut body.callback
+        {
+            (callback.secret, callback.auth) = (None, None);
         }
         if change.content.is_some() {
             let size = body.content.payload().len() as i64;

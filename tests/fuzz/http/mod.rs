@@ -50,6 +50,12 @@ const METHODS: &[&str] = &[r#""POST""#, r#""DELETE""#, "null"];
 const TIMEOUTS: &[&str] = &["100", "1800000"];
 const RETRIES: &[&str] =
     &[r#"{"on":["5xx","timeout"],"never":["501"]}"#, r#"{"on":["5xx","5xx"]}"#, "{}"];
+const AUTHS: &[&str] = &[
+    r#"{"kind":"basic","username":"a","password":"b"}"#,
+    r#"{"kind":"oauth2","token_url":"https://a.example","client_id":"a","client_secret":"***"}"#,
+    r#"{"kind":"oauth2","token_url":"https://a.example","client_id":"a","client_secret":"b","scope":"c"}"#,
+    r#"{"kind":"basic","client_id":"a"}"#,
+];
 const CALLBACKS: &[&str] = &[
     r#"{"url":"https://a.example"}"#,
     r#"{"url":"http://8.8.8.8","method":"GET","timeout_ms":100}"#,

@@ -1,8 +1,8 @@
 //! The bodies of every route that takes one, and the query strings.
 
 use super::{
-    BOOLEANS, DELAYS, IDS, Known, MESSAGE, METHODS, PAYLOAD, RETRIES, TIMEOUTS, TOKENS, URLS, body,
-    by_the_book, object, read,
+    AUTHS, BOOLEANS, DELAYS, IDS, Known, MESSAGE, METHODS, PAYLOAD, RETRIES, TIMEOUTS, TOKENS,
+    URLS, body, by_the_book, object, read,
 };
 use crate::{
     callbacks::ScheduleCallbackRequest,
@@ -54,6 +54,7 @@ const CALL: &[Known] = &[
     ("timeout_ms", TIMEOUTS),
     ("connect_timeout_ms", TIMEOUTS),
     ("retry", RETRIES),
+    ("auth", AUTHS),
 ];
 
 request! {

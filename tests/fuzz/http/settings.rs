@@ -1,7 +1,8 @@
 //! Configurations of topics and schedules: what is taken can be shown, put back as it is shown, and stored.
 
 use super::{
-    BACKOFFS, CALLBACKS, HEADERS, Known, RETRIES, URLS, body, by_the_book, fields_of, object, read,
+    AUTHS, BACKOFFS, CALLBACKS, HEADERS, Known, RETRIES, URLS, body, by_the_book, fields_of,
+    object, read,
 };
 use crate::{
     input::Fields,
@@ -24,6 +25,7 @@ static PUSHES: LazyLock<&'static [Known]> = LazyLock::new(|| {
         ("url", URLS),
         ("headers", HEADERS),
         ("retry", RETRIES),
+        ("auth", AUTHS),
         ("rate_per_s", &["0.01", "100000", "12.186593445987667", "1e-1"]),
         ("secrets", &["[]", r#"["whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"]"#, r#"["***","***"]"#]),
         ("secret_headers", &["[]", r#"["x","X"]"#, r#"["a b"]"#]),

@@ -34,6 +34,7 @@ fn request(url: &str) -> CallRequest {
         timeout: Duration::from_secs(10),
         connect_timeout: None,
         retry: None,
+        auth: None,
         headers: HeaderMap::new(),
         body: Bytes::from_static(b"abc"),
         now: 1_763_700_000_000,

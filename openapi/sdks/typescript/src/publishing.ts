@@ -2,6 +2,7 @@
 
 import { inspect } from "node:util";
 import type {
+  AuthRequest,
   BackoffRequest,
   CallbackRequest,
   CallMethod,
@@ -97,6 +98,8 @@ export interface CallbackOptions extends Omit<PublishOptions, "callback"> {
   connectTimeoutMs?: number | undefined;
   /** Which failed calls are retried, as in the HTTP API: `{ on: ["5xx", "429"] }`. */
   retry?: RetryRequest | undefined;
+  /** How the call proves who is calling, as in the HTTP API: `{ kind: "basic", username, password }`. */
+  auth?: AuthRequest | undefined;
 }
 
 type Fields = PublishRequest & Partial<ScheduleCallbackRequest>;
@@ -123,6 +126,7 @@ const NAMES: Record<string, string> = {
   timeoutMs: "timeout_ms",
   connectTimeoutMs: "connect_timeout_ms",
   retry: "retry",
+  auth: "auth",
 } satisfies Record<keyof (PublishOptions & CallbackOptions), keyof Fields>;
 
 /** The named policies for duplicates: the names of their parts. */

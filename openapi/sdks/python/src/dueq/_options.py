@@ -8,7 +8,7 @@ from math import ceil, isfinite
 from typing import TYPE_CHECKING, Any, Optional, TypedDict, Union
 
 if TYPE_CHECKING:
-    from dueq.generated.models import BackoffRequest, CallbackRequest, CallMethod, KeyUntil, OnDuplicate, RetryRequest
+    from dueq.generated.models import AuthRequest, BackoffRequest, CallbackRequest, CallMethod, KeyUntil, OnDuplicate, RetryRequest
 
 Duration = Union[timedelta, float]
 
@@ -118,6 +118,8 @@ class CallbackOptions(MessageOptions, total=False):
     """How much of that connecting may take, TLS included; unless given 5 s, and 10 s with TLS."""
     retry: Optional["RetryRequest"]
     """Which failed calls are retried; all except for 410 unless given."""
+    auth: Optional["AuthRequest"]
+    """How the call proves who is calling: `basic` or `oauth2`, in place of a header `authorization`."""
     secret: Optional[str]
     """What it is signed with, in place of the server's signing secret; see `dueq.webhooks`."""
     secret_headers: Optional[list[str]]

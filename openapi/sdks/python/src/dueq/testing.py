@@ -148,6 +148,9 @@ class TestServer:
         given["callback"] = {name: given.pop(name) for name in own if name in given}
         if given.pop("secret", None):
             given["callback"]["secret"] = "***"
+        if auth := given.pop("auth", None):
+            hidden = {name: "***" for name in ("password", "client_secret") if name in auth}
+            given["callback"]["auth"] = {**auth, **hidden}
         return self._take(CALLBACKS, given, request.headers.get("Idempotency-Key"))
 
     def _publish_batch(self, request: "_Request", body: Any, topic: str) -> Any:

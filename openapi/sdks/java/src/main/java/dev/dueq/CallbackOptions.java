@@ -1,5 +1,6 @@
 package dev.dueq;
 
+import dev.dueq.model.AuthRequest;
 import dev.dueq.model.CallMethod;
 import dev.dueq.model.RetryRequest;
 import dev.dueq.model.ScheduleCallbackRequest;
@@ -13,6 +14,7 @@ public final class CallbackOptions extends MessageOptions<CallbackOptions> {
   private Long timeoutMs;
   private Long connectTimeoutMs;
   private RetryRequest retry;
+  private AuthRequest auth;
 
   CallbackOptions() {}
 
@@ -37,6 +39,12 @@ public final class CallbackOptions extends MessageOptions<CallbackOptions> {
   /** Which failed calls are retried; all except for 410 unless given. */
   public CallbackOptions retry(RetryRequest rules) {
     retry = rules;
+    return this;
+  }
+
+  /** How the call proves who is calling, in place of a header {@code authorization}. */
+  public CallbackOptions auth(AuthRequest kind) {
+    auth = kind;
     return this;
   }
 
@@ -67,6 +75,7 @@ public final class CallbackOptions extends MessageOptions<CallbackOptions> {
     set(timeoutMs, request::setTimeoutMs);
     set(connectTimeoutMs, request::setConnectTimeoutMs);
     set(retry, request::setRetry);
+    set(auth, request::setAuth);
     return request;
   }
 }
