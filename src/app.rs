@@ -12,7 +12,7 @@ use dueq_http::{
 };
 use dueq_longpoll::LongPolls;
 use dueq_loops::{
-    callbacks::{Caller, Sending, send_callbacks},
+    callbacks::{Caller, Sending, Signing, send_callbacks},
     keep_history, register_instance, run_housekeeping, tick_schedules,
 };
 use dueq_model::{AddressGuard, SigningSecret, Zones};
@@ -207,6 +207,7 @@ async fn serve(
         proxies: proxies.clone(),
         traces: traces.clone(),
         signing: secrets.clone(),
+        signs_by_keys: config.callbacks.callback_signature != Signing::Hmac,
     })?;
     let caller = match config.callbacks.no_dispatch {
         true => None,
@@ -253,6 +254,7 @@ async fn serve(
             traces,
             caller,
             secrets,
+            signing: config.callbacks.callback_signature,
             shared_signing: config.callbacks.shared_signing,
             longest: Duration::from_millis(config.callbacks.callback_max_timeout_ms),
             drain,

@@ -97,6 +97,8 @@ pub struct Settings {
     pub traces: Option<Traces>,
     /// The server's signing secrets.
     pub signing: watch::Receiver<Arc<[SigningSecret]>>,
+    /// Key pairs that are derived of them sign calls.
+    pub signs_by_keys: bool,
 }
 
 /// The serialized OpenAPI document in each version.
@@ -171,6 +173,7 @@ fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
         .routes(routes!(topics::groups::pause_group))
         .routes(routes!(topics::groups::resume_group))
         .routes(routes!(topics::push_secret::get_push_secret))
+        .routes(routes!(topics::push_secret::get_callback_public_key))
         .routes(routes!(callbacks::hosts::list_callback_hosts))
         .routes(routes!(callbacks::hosts::pause_callback_host))
         .routes(routes!(callbacks::hosts::resume_callback_host))

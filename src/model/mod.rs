@@ -51,7 +51,9 @@ pub use reason::reason_of;
 pub use schedule::*;
 pub use secret::Secret;
 pub use settings::*;
-pub use signature::{SIGNATURE, SignedParts, TOPIC_SIGNATURE, derived, is_shared};
+pub use signature::{
+    SIGNATURE, SignedParts, SigningKey, TOPIC_SIGNATURE, derived, is_shared, signing_keys,
+};
 pub use sqs::*;
 pub use token::{Epoch, LeaseClaims, TOKEN_MAX_CHARS, TokenKey};
 pub use topic::{InvalidTopicName, TopicName, TopicPattern};

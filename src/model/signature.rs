@@ -2,7 +2,10 @@
 
 use super::{SigningSecret, TopicName};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use ring::{hkdf, hmac};
+use ring::{
+    hkdf, hmac,
+    signature::{Ed25519KeyPair, KeyPair as _},
+};
 use subtle::ConstantTimeEq;
 
 /// The header with the signatures.
@@ -22,17 +25,54 @@ pub fn derived(
     topic: &TopicName,
     publisher: &str,
 ) -> Vec<SigningSecret> {
-    let info = match topic.is_callbacks() {
-        true => [b"key:", publisher.as_bytes()],
-        false => [b"topic:", topic.as_str().as_bytes()],
-    };
+    let info = whose(topic, publisher);
     let derive = |secret: &SigningSecret| {
-        let mut key = [0; 32];
-        let extracted = hkdf::Salt::new(hkdf::HKDF_SHA256, SALT).extract(&secret.key()?);
-        extracted.expand(&info, hkdf::HKDF_SHA256).ok()?.fill(&mut key).ok()?;
+        let key = derive(secret, &info)?;
         SigningSecret::parse(&format!("whsec_{}", STANDARD.encode(key))).ok()
     };
     secrets.iter().filter_map(derive).collect()
+}
+
+/// Whose calls are signed: those of a topic, or of what an API key published.
+fn whose<'a>(topic: &'a TopicName, publisher: &'a str) -> [&'a [u8]; 2] {
+    match topic.is_callbacks() {
+        true => [b"key:", publisher.as_bytes()],
+        false => [b"topic:", topic.as_str().as_bytes()],
+    }
+}
+
+fn derive(secret: &SigningSecret, info: &[&[u8]]) -> Option<[u8; 32]> {
+    let mut key = [0; 32];
+    let extracted = hkdf::Salt::new(hkdf::HKDF_SHA256, SALT).extract(&secret.key()?);
+    extracted.expand(info, hkdf::HKDF_SHA256).ok()?.fill(&mut key).ok()?;
+    Some(key)
+}
+
+/// A key pair of Ed25519 that signs calls.
+pub struct SigningKey(Ed25519KeyPair);
+
+impl SigningKey {
+    /// The public key, as Standard Webhooks spells it: `whpk_` and 32 bytes in base64.
+    pub fn public(&self) -> String {
+        format!("whpk_{}", STANDARD.encode(self.0.public_key()))
+    }
+}
+
+/// The key pairs that sign calls of a topic to this origin, derived as [`derived`] secrets are. Receivers of another origin
+/// do not take what they have signed.
+pub fn signing_keys(
+    secrets: &[SigningSecret],
+    topic: &TopicName,
+    publisher: &str,
+    origin: &str,
+) -> Vec<SigningKey> {
+    // No origin has a space.
+    let [kind, name] = whose(topic, publisher);
+    let info = [b"ed25519:", origin.as_bytes(), b" ", kind, name];
+    let pair = |secret: &SigningSecret| {
+        Ed25519KeyPair::from_seed_unchecked(&derive(secret, &info)?).map(SigningKey).ok()
+    };
+    secrets.iter().filter_map(pair).collect()
 }
 
 /// Does a secret of the topic not sign this by itself, because several API keys share the topic?
@@ -57,7 +97,17 @@ impl SignedParts<'_> {
         joined(secrets.iter().filter_map(|secret| self.tag(secret)))
     }
 
+    /// Returns one `v1a,` with the base64 Ed25519 signature of the same per key, separated by spaces.
+    pub fn sign_by(&self, keys: &[SigningKey]) -> String {
+        signed_by(keys, &[self.id, b".", self.timestamp, b".", self.payload])
+    }
+
     /// The same of the topic, for [`TOPIC_SIGNATURE`].
+    pub fn sign_topic_by(&self, topic: &TopicName, keys: &[SigningKey]) -> String {
+        signed_by(keys, &[self.id, b":", self.timestamp, b":", topic.as_str().as_bytes()])
+    }
+
+    /// The same as [`Self::sign`] of the topic, for [`TOPIC_SIGNATURE`].
     pub fn sign_topic(&self, topic: &TopicName, secrets: &[SigningSecret]) -> String {
         let signed = [self.id, b":", self.timestamp, b":", topic.as_str().as_bytes()];
         joined(secrets.iter().filter_map(|secret| tag(secret, &signed)))
@@ -81,6 +131,12 @@ fn tag(secret: &SigningSecret, parts: &[&[u8]]) -> Option<hmac::Tag> {
     let mut signed = hmac::Context::with_key(&key);
     parts.iter().for_each(|part| signed.update(part));
     Some(signed.sign())
+}
+
+fn signed_by(keys: &[SigningKey], parts: &[&[u8]]) -> String {
+    let signed = parts.concat();
+    let sign = |key: &SigningKey| format!("v1a,{}", STANDARD.encode(key.0.sign(&signed)));
+    keys.iter().map(sign).collect::<Vec<_>>().join(" ")
 }
 
 fn joined(tags: impl Iterator<Item = hmac::Tag>) -> String {
@@ -143,6 +199,33 @@ mod tests {
         let all = [orders, of("orders.eu", ""), of("_callbacks", ""), of("_callbacks", "orders")];
         let all: std::collections::BTreeSet<_> = all.into_iter().flatten().collect();
         assert_eq!(all.len(), 8);
+    }
+
+    #[test]
+    fn a_key_pair_is_that_of_its_topic_and_origin_and_can_be_worked_out_elsewhere() {
+        let server = [SigningSecret::parse("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap()];
+        let of = |topic: &str, publisher: &str, origin: &str| {
+            let topic = TopicName::parse(topic).unwrap();
+            signing_keys(&server, &topic, publisher, origin)
+        };
+        let keys = of("orders", "", "https://a.test");
+        // The seed: openssl kdf … -kdfopt info:'ed25519:https://a.test topic:orders'; then openssl pkey -pubout, pkeyutl -sign -rawin
+        assert_eq!(keys[0].public(), "whpk_XL9MzUGxc2s/gozEjuXB1blGuxvZRLLYCHL8skSJPaQ=");
+        let parts = SignedParts { id: b"msg_1", timestamp: b"1763700000", payload: b"{}" };
+        assert_eq!(
+            parts.sign_by(&keys),
+            "v1a,NlkuXO2v0fFGNf9nJ+WLerVrsJD/MOd31wd28H6XBkiDTh9/z+ADuVpRq6KqXIi4zQxAINKVgt272/ZxtD4mCA=="
+        );
+        let all = [
+            keys,
+            of("orders", "", "https://b.test"),
+            of("orders.eu", "", "https://a.test"),
+            of("_callbacks", "", "https://a.test"),
+            of("_callbacks", "orders", "https://a.test"),
+        ];
+        let all: std::collections::BTreeSet<_> =
+            all.iter().flatten().map(SigningKey::public).collect();
+        assert_eq!(all.len(), 5);
     }
 
     #[test]

@@ -42,6 +42,7 @@ const OPERATIONS: &[(&str, &str, &str, &[&str])] = &[
     ("get", "/topics/{topic}/forecast", "forecastTopic", &["200"]),
     ("get", "/topics/{topic}/history", "getTopicHistory", &["200"]),
     ("get", "/topics/{topic}/push/secret", "getPushSecret", &["200"]),
+    ("get", "/callbacks/public-key", "getCallbackPublicKey", &["200"]),
     ("get", "/instances", "listInstances", &["200"]),
     ("get", "/keys", "listKeys", &["200"]),
     ("post", "/callbacks", "scheduleCallback", &["201", "200"]),

@@ -1,8 +1,11 @@
 //! Signatures, checked by the `standardwebhooks` crate, which knows nothing of dueq.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use ring::hmac;
-use serde_json::json;
+use ring::{
+    hmac,
+    signature::{ED25519, UnparsedPublicKey},
+};
+use serde_json::{Value, json};
 use standardwebhooks::Webhook;
 
 use crate::facts::{alone, fixed, pushed, pushed_with, ready, scheduled};
@@ -145,4 +148,78 @@ async fn a_signing_secret_that_is_none_is_refused_at_start() {
     let finished = Dueq::on(&redis).args(["--signing-secret", "whsec_short"]).finish().await;
     assert_eq!(finished.code, 2, "{finished:?}");
     assert!(finished.stderr.contains("signing-secret"), "{finished:?}");
+}
+
+/// The public keys of a topic's calls to an origin.
+async fn public_keys(client: &Client, topic: &str, origin: &str) -> Vec<String> {
+    let path = format!("/callbacks/public-key?topic={topic}&origin={origin}");
+    let answer = client.get_path(&path).await.expect(200).json();
+    assert_eq!(answer["in_use"], true);
+    let key = |key: &Value| key.as_str().unwrap().to_owned();
+    answer["keys"].as_array().unwrap().iter().map(key).collect()
+}
+
+/// Does this key verify one of the `v1a` signatures of body and topic?
+fn verified_by_key(call: &Call, key: &str) -> bool {
+    let key = STANDARD.decode(key.strip_prefix("whpk_").unwrap()).unwrap();
+    let key = UnparsedPublicKey::new(&ED25519, key);
+    let (id, at) = (call.id(), call.header("webhook-timestamp"));
+    let of_body = [format!("{id}.{at}.").as_bytes(), &call.body].concat();
+    let of_topic = format!("{id}:{at}:{}", call.header("dueq-topic")).into_bytes();
+    let verifies = |header: &str, signed: &[u8]| {
+        let parts = call.header(header).split(' ').filter_map(|part| part.strip_prefix("v1a,"));
+        let mut parts = parts.map(|part| STANDARD.decode(part).unwrap());
+        parts.any(|part| key.verify(signed, &part).is_ok())
+    };
+    verifies("webhook-signature", &of_body) && verifies("dueq-signature", &of_topic)
+}
+
+#[tokio::test]
+async fn key_pairs_sign_for_one_topic_and_origin_and_receivers_hold_no_secret() {
+    let masters = format!("{FIRST},{SECOND}");
+    for (kind, by_secrets) in [("ed25519", 0), ("both", 2)] {
+        let args = ["--signing-secret", masters.as_str(), "--callback-signature", kind];
+        let (_redis, dueq) = alone(&args).await;
+        let (client, receiver) = (dueq.client(), Receiver::start().await);
+        let topic = pushed(&client, "signed", json!({"url": receiver.url("/")})).await;
+        client.published(&topic, json!({"payload": {"ü": 1}})).await;
+        scheduled(&client, &receiver.url("/own"), json!({})).await;
+        let calls = [receiver.wait_at("/").await, receiver.wait_at("/own").await];
+        let mut seen = Vec::new();
+        for (name, call) in [topic.as_str(), "_callbacks"].into_iter().zip(&calls) {
+            let keys = public_keys(&client, name, &receiver.url("/any?x")).await;
+            assert_eq!(keys.len(), 2);
+            assert!(keys.iter().all(|key| verified_by_key(call, key)), "{call:?} {keys:?}");
+            let elsewhere = public_keys(&client, name, "http://other.test").await;
+            assert!(!elsewhere.iter().any(|key| verified_by_key(call, key)), "{call:?}");
+            let parts: Vec<_> = call.header("webhook-signature").split(' ').collect();
+            let v1 = parts.iter().filter(|part| part.starts_with("v1,")).count();
+            assert_eq!((v1, parts.len()), (by_secrets, by_secrets + 2), "{call:?}");
+            let mut changed = call.clone();
+            changed.body.push(b' ');
+            assert!(!verified_by_key(&changed, &keys[0]));
+            seen.extend(keys);
+        }
+        assert!(!verified_by_key(&calls[0], &seen[2]), "that of another topic");
+        // A topic's own secret signs in addition.
+        let push = json!({"url": receiver.url("/secret"), "secrets": [FIRST]});
+        client.update_topic(&topic, json!({"push": push})).await.expect(200);
+        client.published(&topic, json!({"payload": 1})).await;
+        let call = receiver.wait_at("/secret").await;
+        assert!(verified_by_key(&call, &seen[0]), "{call:?}");
+        assert_eq!(call.header("webhook-signature").matches("v1,").count(), 1, "{call:?}");
+    }
+    let (client, _) = ready().await;
+    for (query, field) in [
+        ("", "origin"),
+        ("?origin=ftp://a.test", "origin"),
+        ("?origin=a.test", "origin"),
+        ("?origin=http://a.test&topic=a%20b", "topic"),
+        ("?origin=http://a.test&key=a", "key"),
+    ] {
+        let answer = client.get_path(&format!("/callbacks/public-key{query}")).await;
+        answer.problem(422, "invalid_input").field(field);
+    }
+    let shown = client.get_path("/callbacks/public-key?origin=http://a.test").await.expect(200);
+    assert_eq!(shown.json(), json!({"keys": [], "in_use": false}), "without a secret");
 }

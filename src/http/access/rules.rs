@@ -90,7 +90,17 @@ const RULES: &[(Need, &[&str])] = &[
     (Need::Schedule(Configure), &["deleteSchedule", "pauseSchedule", "resumeSchedule"]),
     // Who has dueq publish, publishes.
     (Need::Publisher, &["putSchedule", "triggerSchedule"]),
-    (Need::Key, &["getSession", "deleteSession", "previewSchedule", "getOpenapi", "getOpenapi30"]),
+    (
+        Need::Key,
+        &[
+            "getSession",
+            "deleteSession",
+            "previewSchedule",
+            "getCallbackPublicKey",
+            "getOpenapi",
+            "getOpenapi30",
+        ],
+    ),
     (Need::Admin, &["listKeys"]),
     (Need::Login, &["createSession"]),
     (Need::Nothing, &["getHealth", "getReadiness"]),

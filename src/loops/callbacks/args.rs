@@ -1,9 +1,20 @@
 //! The options of `dueq serve` for callbacks. Every flag is also an environment variable.
 
-use clap::{Args, builder::BoolishValueParser};
+use clap::{Args, ValueEnum, builder::BoolishValueParser};
 use dueq_model::{MAX_CALL_TIMEOUT_MS, MIN_CALL_TIMEOUT_MS, Secret};
 use ipnet::IpNet;
 use std::{net::SocketAddr, path::PathBuf};
+
+/// What signs calls besides the secrets that topics and callbacks have of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Signing {
+    /// Secrets that receivers know, too.
+    Hmac,
+    /// Key pairs, of which receivers know the public keys.
+    Ed25519,
+    /// Both.
+    Both,
+}
 
 /// Where callbacks may go, and how they are signed.
 #[derive(Args, Clone, Debug)]
@@ -57,6 +68,10 @@ pub struct CallbackArgs {
         conflicts_with = "signing_secrets"
     )]
     pub signing_secret_file: Option<PathBuf>,
+    /// How what is derived of --signing-secret signs callbacks: with secrets (hmac), or with key pairs whose public keys receivers
+    /// get (ed25519).
+    #[arg(long, env = "DUEQ_CALLBACK_SIGNATURE", value_name = "KIND", default_value = "hmac")]
+    pub callback_signature: Signing,
     /// Sign callbacks with --signing-secret itself, too, as earlier versions did, until all receivers have derived
     /// secrets. The next version has no such option.
     #[arg(long, env = "DUEQ_SHARED_SIGNING", value_parser = BoolishValueParser::new())]

@@ -2,7 +2,7 @@
 //! meanwhile, and records the outcome.
 
 use super::{
-    Sending, Verdict,
+    Sending, Signing, Verdict,
     context::{DispatchContext, InFlight, Report},
     outcome::CallOutcome,
     parked::Parked,
@@ -12,7 +12,7 @@ use super::{
 };
 use dueq_model::{
     CallPlace, CallReport, Millis, State, TopicName, derived, error::Error, format_instant,
-    is_shared,
+    is_shared, signing_keys,
 };
 use dueq_store::{
     Ack, Call, CallCounts, CallEnd, Extend, Granted, InForce, Nack, NackKind, NackRequest, Settle,
@@ -202,7 +202,10 @@ impl Dispatcher {
             true => push.secrets.as_slice().into(),
             false => self.secrets.borrow().clone(),
         };
-        let mut secrets = derived(&of, topic, publisher);
+        let mut secrets = match self.signing {
+            Signing::Ed25519 => Vec::new(),
+            Signing::Hmac | Signing::Both => derived(&of, topic, publisher),
+        };
         if self.shared_signing {
             secrets.extend_from_slice(&of);
         }
@@ -211,6 +214,10 @@ impl Dispatcher {
         let mut request = match request {
             Ok(mut request) => {
                 request.timeout = request.timeout.min(self.longest);
+                if self.signing != Signing::Hmac {
+                    let origin = request.url.origin().unwrap_or_default();
+                    request.sign_by(topic, &signing_keys(&of, topic, publisher, &origin));
+                }
                 // It tells the receiver how late the call is. It is ASCII.
                 if let Ok(due_at) = HeaderValue::try_from(format_instant(granted.due_at)) {
                     request.headers.insert(DUE_AT, due_at);

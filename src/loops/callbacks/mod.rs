@@ -21,7 +21,7 @@ mod tokens;
 mod trace;
 mod wire;
 
-pub use args::CallbackArgs;
+pub use args::{CallbackArgs, Signing};
 pub use client::Caller;
 pub use outcome::{CallOutcome, Verdict};
 pub use request::{CallRequest, NoUrl, build};
@@ -59,6 +59,8 @@ pub struct Sending {
     pub caller: Caller,
     /// The server's secrets, of which those are derived that sign calls of topics without secrets of their own.
     pub secrets: watch::Receiver<Arc<[SigningSecret]>>,
+    /// What is derived of them.
+    pub signing: Signing,
     /// They sign themselves, too.
     pub shared_signing: bool,
     /// Upper limit for the timeout of a call.

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use dueq_base::seeded;
 use dueq_model::{
     Auth, AuthKind, Body, CallMethod, CallUrl, Content, MessageId, Millis, Push, Retry, SIGNATURE,
-    SignedParts, SigningSecret, TOPIC_SIGNATURE, TopicName, is_own_header, is_shared,
+    SignedParts, SigningKey, SigningSecret, TOPIC_SIGNATURE, TopicName, is_own_header, is_shared,
 };
 use http::{
     HeaderMap, HeaderName, HeaderValue,
@@ -34,6 +34,26 @@ pub struct CallRequest {
     pub body: Bytes,
     /// When the request was built, on Redis's clock (ms).
     pub now: Millis,
+}
+
+impl CallRequest {
+    /// Adds the signatures by these keys.
+    pub fn sign_by(&mut self, topic: &TopicName, keys: &[SigningKey]) {
+        let header = |name| self.headers.get(name).map(HeaderValue::as_bytes).unwrap_or_default();
+        let (id, timestamp) = (header("webhook-id"), header("webhook-timestamp"));
+        let parts = SignedParts { id, timestamp, payload: &self.body };
+        for (name, by_keys) in
+            [(SIGNATURE, parts.sign_by(keys)), (TOPIC_SIGNATURE, parts.sign_topic_by(topic, keys))]
+        {
+            let by_secrets = self.headers.get(name).and_then(|value| value.to_str().ok());
+            let all: Vec<&str> = by_secrets.into_iter().chain([by_keys.as_str()]).collect();
+            if let Some(value) =
+                HeaderValue::from_str(&all.join(" ")).ok().filter(|_| !keys.is_empty())
+            {
+                self.headers.insert(HeaderName::from_static(name), value);
+            }
+        }
+    }
 }
 
 /// Neither the message nor its topic has a URL.

@@ -112,6 +112,7 @@ impl Ground {
             "listMessages" => "?state=ready",
             "forecastTopic" => "?bucket_ms=1000&buckets=1",
             "previewSchedule" => "?every_ms=1000",
+            "getCallbackPublicKey" => "?origin=https://example.com",
             _ => "",
         };
         let path = operation.path.replace("{topic}", &self.topic).replace("{id}", &self.id);
