@@ -15,7 +15,7 @@ use dueq_loops::{
     callbacks::{Caller, Sending, Signing, send_callbacks},
     keep_history, register_instance, run_housekeeping, tick_schedules,
 };
-use dueq_model::{AddressGuard, SigningSecret, Zones};
+use dueq_model::{AddressGuard, Proxy, SigningSecret, Zones};
 use dueq_store::{RedisArgs, Store, StoreOptions};
 use rustix::process::{Resource, getrlimit};
 use secrets::{SHARED_SIGNING, listener_tls, signing_secrets};
@@ -211,7 +211,14 @@ async fn serve(
     })?;
     let caller = match config.callbacks.no_dispatch {
         true => None,
-        false => Some(Caller::new(addresses, config.callbacks.callback_dns)?),
+        false => {
+            let proxy = config.callbacks.proxy();
+            let proxy = proxy.map_err(|error| format!("--callback-proxy: {error}"))?;
+            if let Some(Proxy { host, port, .. }) = &proxy {
+                tracing::info!(host, port, "callbacks go through a proxy");
+            }
+            Some(Caller::new(addresses, config.callbacks.callback_dns, proxy)?)
+        }
     };
     announced(announce(config, &listener)?);
     // Nothing fails from here on, so everything started below is stopped in order.

@@ -108,7 +108,7 @@ impl AddressGuard {
 
 /// Does the network hold the address? A packet to an IPv4-mapped address goes to the IPv4 address in it, so the two are
 /// one here, and an IPv6 network names them only if it is all of mapped addresses: `::/0` is not meant for IPv4.
-fn names(net: &IpNet, ip: IpAddr) -> bool {
+pub(super) fn names(net: &IpNet, ip: IpAddr) -> bool {
     match (net, ip.to_canonical()) {
         (IpNet::V4(net), IpAddr::V4(ip)) => net.contains(&ip),
         (IpNet::V6(net), IpAddr::V4(ip)) => {

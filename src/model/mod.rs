@@ -15,6 +15,7 @@ mod group;
 mod id;
 mod instant;
 mod masking;
+mod proxy;
 mod push;
 mod query;
 mod reason;
@@ -45,6 +46,7 @@ pub use masking::{
     CREDENTIALS, MASK, MAX_HEADERS, MAX_HEADERS_BYTES, MaskError, OnceSecret, SecretHeaders,
     is_credential, masked, names_header, unmasked,
 };
+pub use proxy::{InvalidNoProxy, InvalidProxy, NoProxy, Proxy};
 pub use push::*;
 pub use query::{MessageQuery, Subject};
 pub use reason::reason_of;

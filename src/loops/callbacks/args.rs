@@ -1,7 +1,7 @@
 //! The options of `dueq serve` for callbacks. Every flag is also an environment variable.
 
 use clap::{Args, ValueEnum, builder::BoolishValueParser};
-use dueq_model::{MAX_CALL_TIMEOUT_MS, MIN_CALL_TIMEOUT_MS, Secret};
+use dueq_model::{InvalidProxy, MAX_CALL_TIMEOUT_MS, MIN_CALL_TIMEOUT_MS, NoProxy, Proxy, Secret};
 use ipnet::IpNet;
 use std::{net::SocketAddr, path::PathBuf};
 
@@ -49,6 +49,17 @@ pub struct CallbackArgs {
     /// Name server that resolves callback hosts, instead of the system's.
     #[arg(long, env = "DUEQ_CALLBACK_DNS", value_name = "ADDR")]
     pub callback_dns: Option<SocketAddr>,
+    /// HTTP proxy that all calls go through, as http://[user:password@]host:port. It resolves the names.
+    #[arg(long, env = "DUEQ_CALLBACK_PROXY", value_name = "URL", hide_env_values = true)]
+    pub callback_proxy: Option<Secret>,
+    /// Host, domain such as .example.com, or network of addresses that is called without the proxy, repeatable.
+    #[arg(
+        long = "callback-no-proxy",
+        env = "DUEQ_CALLBACK_NO_PROXY",
+        value_name = "HOST",
+        value_delimiter = ','
+    )]
+    pub callback_no_proxy: Vec<NoProxy>,
     /// Secret of which those are derived that sign callbacks in topics without secrets of their own, as whsec_…; give two
     /// to rotate them.
     #[arg(
@@ -79,4 +90,12 @@ pub struct CallbackArgs {
     /// Send no callbacks from this instance.
     #[arg(long, env = "DUEQ_NO_DISPATCH", value_parser = BoolishValueParser::new())]
     pub no_dispatch: bool,
+}
+
+impl CallbackArgs {
+    /// The proxy, if there is one. Errors: its URL is none of a proxy.
+    pub fn proxy(&self) -> Result<Option<Proxy>, InvalidProxy> {
+        let url = self.callback_proxy.as_ref();
+        url.map(|url| Proxy::parse(url.reveal(), &self.callback_no_proxy)).transpose()
+    }
 }

@@ -1,5 +1,5 @@
-//! Makes one call and says what came of it. Redirects are not followed and no proxy is asked: both would be ways around
-//! the guard.
+//! Makes one call and says what came of it. Redirects are not followed and no proxy of the environment is asked: both would
+//! be ways around the guard.
 
 use super::{
     dial::{CONNECT_TIMEOUT, Connector, DialError, Dialler, connector, for_people},
@@ -10,7 +10,7 @@ use super::{
 };
 use bytes::Bytes;
 use dueq_base::tls;
-use dueq_model::{AddressGuard, AuthKind, CallReport, CallUrl, MASK, Millis};
+use dueq_model::{AddressGuard, AuthKind, CallReport, CallUrl, MASK, Millis, Proxy};
 use http::{Extensions, HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
@@ -63,10 +63,14 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// One that calls what `guard` lets through and looks names up at `dns` alone, or as the system says. Within a Tokio
-    /// runtime. Errors: TLS cannot be set up.
-    pub fn new(guard: Arc<AddressGuard>, dns: Option<SocketAddr>) -> Result<Self, rustls::Error> {
-        let dialler = Dialler::new(guard, dns);
+    /// One that calls what `guard` lets through, by the proxy if there is one, and looks names up at `dns` alone, or as the
+    /// system says. Within a Tokio runtime. Errors: TLS cannot be set up.
+    pub fn new(
+        guard: Arc<AddressGuard>,
+        dns: Option<SocketAddr>,
+        proxy: Option<Proxy>,
+    ) -> Result<Self, rustls::Error> {
+        let dialler = Dialler::new(guard, dns, proxy);
         let https = HttpsConnectorBuilder::new()
             .with_tls_config(tls::to_anyone()?)
             .https_or_http()

@@ -2,7 +2,7 @@
 //! very address that was checked is dialled: a name server cannot put another one in between.
 
 use super::{outcome::NoAnswer, wire::Wire};
-use dueq_model::AddressGuard;
+use dueq_model::{AddressGuard, Proxy, Secret};
 use hickory_resolver::{
     TokioResolver,
     config::{ConnectionConfig, NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts},
@@ -16,11 +16,12 @@ use rustix::io::Errno;
 use std::{
     collections::HashMap,
     io,
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
     time::{Instant, timeout, timeout_at},
 };
@@ -35,6 +36,8 @@ tokio::task_local! {
 const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
 /// The same with TLS.
 const SECURE_TIMEOUT: Duration = Duration::from_secs(10);
+/// The head of a proxy's answer, bytes, at most.
+const MAX_PROXY_HEAD: usize = 8_192;
 /// Addresses of a name that are tried, at most.
 const MAX_ADDRESSES: usize = 8;
 /// Hosts whose last address is kept. A call under way has used it by then.
@@ -89,12 +92,13 @@ pub(super) type Connector =
 /// Makes a TCP connection for a URL.
 pub(super) type TcpService = BoxCloneSyncService<Uri, TokioIo<TcpStream>, DialError>;
 
-/// Makes TCP connections, to addresses that the guard lets through and to no proxy.
+/// Makes TCP connections, to addresses that the guard lets through or through the proxy.
 #[derive(Clone)]
 pub(super) struct Dialler(Arc<Inner>);
 
 struct Inner {
     guard: Arc<AddressGuard>,
+    proxy: Option<Proxy>,
     /// Or why there is none.
     resolver: Result<TokioResolver, String>,
     /// Where hosts were last dialled.
@@ -102,11 +106,15 @@ struct Inner {
 }
 
 impl Dialler {
-    /// Names are looked up at `dns` alone, or as the system says.
-    pub(super) fn new(guard: Arc<AddressGuard>, dns: Option<SocketAddr>) -> Self {
+    /// Names are looked up at `dns` alone, or as the system says, or by the proxy.
+    pub(super) fn new(
+        guard: Arc<AddressGuard>,
+        dns: Option<SocketAddr>,
+        proxy: Option<Proxy>,
+    ) -> Self {
         // A system without name servers can still call addresses, so this is reported when a name is called.
         let resolver = resolver(dns).map_err(|error| error.to_string());
-        Self(Arc::new(Inner { guard, resolver, dialled: Mutex::default() }))
+        Self(Arc::new(Inner { guard, proxy, resolver, dialled: Mutex::default() }))
     }
 
     /// As hyper wants it.
@@ -157,6 +165,20 @@ impl Inner {
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
         let secure = uri.scheme_str() == Some("https");
         let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
+        if let Some(proxy) = self.proxy.as_ref().filter(|proxy| proxy.is_for(host)) {
+            // Names are the proxy's to look up. This one means its own machine.
+            let name = host.trim_end_matches('.').to_ascii_lowercase();
+            let is_local = name == "localhost" || name.ends_with(".localhost");
+            let ip = if is_local { Ok(Ipv4Addr::LOCALHOST.into()) } else { host.parse() };
+            if ip.is_ok_and(|ip| !self.guard.lets(ip).unwrap_or(false)) {
+                return Err(DialError::Refused(host.to_owned()));
+            }
+            let target = format!("{}:{port}", uri.host().unwrap_or_default());
+            let late = |_| DialError::Connect("no answer in time through the proxy".to_owned());
+            return timeout_at(until, tunnel(proxy, &target))
+                .await
+                .unwrap_or_else(|at| Err(late(at)));
+        }
         let found = match host.parse::<IpAddr>() {
             Ok(ip) => vec![ip],
             Err(_) => {
@@ -245,6 +267,36 @@ impl Inner {
             }
             Err(error) => Err(failed(&error, "the name servers cannot tell")),
         }
+    }
+}
+
+/// A connection to `target`, a host and a port, through the proxy (RFC 9110, 9.3.6). What the proxy itself lacks says nothing
+/// of the receiver.
+async fn tunnel(proxy: &Proxy, target: &str) -> Result<TcpStream, DialError> {
+    let broken = |error: io::Error| DialError::Unable(format!("the proxy: {}", for_people(&error)));
+    let address = (proxy.host.as_str(), proxy.port);
+    let mut stream = TcpStream::connect(address).await.map_err(broken)?;
+    let _ = stream.set_nodelay(true);
+    let by = proxy.authorization.as_ref().map(Secret::reveal);
+    let by = by.map(|by| format!("proxy-authorization: {by}\r\n")).unwrap_or_default();
+    let ask = format!("CONNECT {target} HTTP/1.1\r\nhost: {target}\r\n{by}\r\n");
+    stream.write_all(ask.as_bytes()).await.map_err(broken)?;
+    let mut head = Vec::new();
+    // Nothing comes after the head: the receiver speaks second.
+    while !head.ends_with(b"\r\n\r\n") {
+        let room = (MAX_PROXY_HEAD - head.len()) as u64;
+        let read = (&mut stream).take(room).read_buf(&mut head).await.map_err(broken)?;
+        if read == 0 {
+            return Err(DialError::Unable("the proxy does not speak HTTP".to_owned()));
+        }
+    }
+    let status =
+        head.strip_prefix(b"HTTP/1.").and_then(|rest| str::from_utf8(rest.get(2..5)?).ok());
+    match status {
+        Some(status) if status.starts_with('2') => Ok(stream),
+        Some("407") => Err(DialError::Unable("the proxy answered 407".to_owned())),
+        Some(status) => Err(DialError::Connect(format!("the proxy answered {status}"))),
+        None => Err(DialError::Unable("the proxy does not speak HTTP".to_owned())),
     }
 }
 

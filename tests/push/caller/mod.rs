@@ -4,6 +4,7 @@
 mod call_memory;
 mod dns;
 mod names;
+mod proxy;
 mod surroundings;
 mod timing;
 mod urls;
@@ -15,15 +16,21 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use dueq_loops::callbacks::{CallOutcome, CallRequest, Caller};
-use dueq_model::{AddressGuard, CallMethod, CallUrl};
+use dueq_model::{AddressGuard, CallMethod, CallUrl, Proxy};
 use http::HeaderMap;
 
 use crate::harness::{Ending, Receiver, Reply};
 
 /// A client that may call what these networks name.
 fn caller(allowed: &[&str], dns: Option<SocketAddr>) -> Caller {
+    by_proxy(allowed, dns, None)
+}
+
+/// The same, maybe through a proxy.
+fn by_proxy(allowed: &[&str], dns: Option<SocketAddr>, proxy: Option<Proxy>) -> Caller {
     let allowed = allowed.iter().map(|net| net.parse().unwrap()).collect();
-    Caller::new(Arc::new(AddressGuard { allowed, ..AddressGuard::default() }), dns).unwrap()
+    let guard = AddressGuard { allowed, ..AddressGuard::default() };
+    Caller::new(Arc::new(guard), dns, proxy).unwrap()
 }
 
 /// A POST of three bytes.
