@@ -193,6 +193,7 @@ async fn serve(
     let public_url = config.http.public_url.clone().unwrap_or_default();
     let budget = Budget::new(inflight);
     let proxies = Arc::new(TrustedProxies::new(config.http.trusted_proxies.clone()));
+    let certificates = &config.callbacks.callback_client_certs[..];
     let api = http::api(http::Settings {
         access,
         addresses: addresses.clone(),
@@ -207,6 +208,7 @@ async fn serve(
         proxies: proxies.clone(),
         traces: traces.clone(),
         signing: secrets.clone(),
+        client_certs: certificates.iter().map(|certificate| certificate.name.clone()).collect(),
         signs_by_keys: config.callbacks.callback_signature != Signing::Hmac,
     })?;
     let caller = match config.callbacks.no_dispatch {
@@ -217,7 +219,7 @@ async fn serve(
             if let Some(Proxy { host, port, .. }) = &proxy {
                 tracing::info!(host, port, "callbacks go through a proxy");
             }
-            Some(Caller::new(addresses, config.callbacks.callback_dns, proxy)?)
+            Some(Caller::new(addresses, config.callbacks.callback_dns, proxy, certificates)?)
         }
     };
     announced(announce(config, &listener)?);

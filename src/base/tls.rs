@@ -12,6 +12,7 @@ use memchr::memmem;
 use rustls::{
     AlertDescription, CertificateError, ClientConfig, ConfigBuilder, InvalidMessage, RootCertStore,
     ServerConfig, WantsVerifier,
+    client::WantsClientCert,
     crypto::{CryptoProvider, ring},
     pki_types::{
         CertificateDer, PrivateKeyDer,
@@ -190,14 +191,25 @@ pub fn client() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, rustls::Er
 ///
 /// Errors: TLS cannot be set up.
 pub fn to_anyone() -> Result<ClientConfig, rustls::Error> {
-    let config = match client()?.with_native_roots() {
-        Ok(config) => config,
+    Ok(any_server()?.with_no_client_auth())
+}
+
+/// The same with a client certificate.
+///
+/// Errors: [`TlsError`].
+pub fn to_anyone_as(identity: &Identity) -> Result<ClientConfig, TlsError> {
+    let Certified { chain, key, .. } = identity.read("a client certificate of callbacks")?;
+    Ok(any_server()?.with_client_auth_cert(chain, key)?)
+}
+
+fn any_server() -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, rustls::Error> {
+    match client()?.with_native_roots() {
+        Ok(config) => Ok(config),
         Err(error) => {
             tracing::warn!(%error, "no root certificates: requests by https will fail");
-            client()?.with_root_certificates(RootCertStore::empty())
+            Ok(client()?.with_root_certificates(RootCertStore::empty()))
         }
-    };
-    Ok(config.with_no_client_auth())
+    }
 }
 
 /// The configuration of a listener: HTTP/1.1 under this certificate. With authorities in `client_ca`, every client must

@@ -99,6 +99,8 @@ pub struct Settings {
     pub signing: watch::Receiver<Arc<[SigningSecret]>>,
     /// Key pairs that are derived of them sign calls.
     pub signs_by_keys: bool,
+    /// The names of the client certificates of callbacks.
+    pub client_certs: Vec<String>,
 }
 
 /// The serialized OpenAPI document in each version.

@@ -23,6 +23,8 @@ pub const DEFAULT_IN_FLIGHT_PER_HOST: u64 = 8;
 pub const MAX_IN_FLIGHT: u64 = 10_000;
 /// Secrets that a topic signs with at once, at most.
 pub const MAX_SECRETS: usize = 2;
+/// Characters of the name of a client certificate, at most.
+pub const MAX_CERT_NAME: usize = 64;
 /// Entries of each list of [`Retry`], at most.
 pub const MAX_RETRY_CAUSES: usize = 32;
 
@@ -85,6 +87,9 @@ pub struct Callback {
     /// How its calls prove who is calling, in place of the topic's way.
     #[serde(rename = "a", default, skip_serializing_if = "Option::is_none")]
     pub auth: Option<Box<Auth>>,
+    /// The name of the client certificate of its calls. Default: the topic's.
+    #[serde(rename = "c", default, skip_serializing_if = "Option::is_none")]
+    pub client_cert: Option<String>,
     /// Headers of the message whose values are secrets, besides `authorization` and `cookie`.
     #[serde(rename = "h", default, skip_serializing_if = "Vec::is_empty")]
     pub secret_headers: Vec<String>,
@@ -101,7 +106,7 @@ impl Callback {
     pub fn to(url: CallUrl) -> Self {
         let (method, timeout_ms, connect_timeout_ms) = (None, None, None);
         let (retry, auth, secret_headers, secret) = (None, None, Vec::new(), None);
-        let unknown = Unknown::new();
+        let (client_cert, unknown) = (None, Unknown::new());
         Self {
             url,
             method,
@@ -109,6 +114,7 @@ impl Callback {
             connect_timeout_ms,
             retry,
             auth,
+            client_cert,
             secret_headers,
             secret,
             unknown,
@@ -260,6 +266,12 @@ macro_rules! push_settings {
             /// How calls prove who is calling, in place of a header `authorization`. Sent only to the origin of `url`, and
             /// never without `url`. `***` keeps the stored secret. Default: only by signatures and headers.
             put AuthRequest;
+        /// The name of the client certificate of calls by https. Absent: none.
+        #[serde(skip_serializing_if = "is_default")]
+        client_cert: Option<String> = None;
+            /// The name of the client certificate of calls by https to the origin of `url`, as `--callback-client-cert` has it.
+            /// Default: none.
+            put Text<1, MAX_CERT_NAME>;
         /// Calls that an instance makes at once, at most.
         max_in_flight: u32 = DEFAULT_IN_FLIGHT as u32;
             /// Calls that an instance makes at once, at most. Default: 64.

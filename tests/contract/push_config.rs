@@ -220,6 +220,13 @@ async fn parts_of_a_call_that_cannot_be_are_refused_by_name_wherever_they_are_se
         (auth("oauth2", json!({"scope": []})), "auth.scope", "must be a string"),
         (auth("oauth2", json!({"audience": ""})), "auth.audience", "1 to 2048 characters"),
         (auth("oauth2", json!({"password": "a"})), "auth.password", "does not belong to this kind"),
+        (json!({"client_cert": ""}), "client_cert", "1 to 64 characters"),
+        (json!({"client_cert": ["a"]}), "client_cert", "must be a string"),
+        (
+            json!({"client_cert": "bank"}),
+            "client_cert",
+            "must be the name of a --callback-client-cert",
+        ),
         (auth("oauth2", json!({"realm": "a"})), "auth.realm", "is unknown"),
     ] {
         let refused = |answer: Answer, place: &str| {

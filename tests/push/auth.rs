@@ -273,3 +273,35 @@ async fn secrets_are_shown_as_stars_kept_for_their_places_and_never_logged() {
     client.delete(&id).await;
     gone(&client, &id).await;
 }
+
+#[tokio::test]
+async fn calls_leave_by_the_servers_proxy_and_name_its_certificates() {
+    let (receiver, proxy, authority) =
+        (Receiver::start().await, Receiver::start().await, Authority::new());
+    let identity = authority.sign("client", &["a.test"]);
+    let cert = format!("bank={},{}", identity.cert.display(), identity.key.display());
+    let by = format!("http://user:{SECRET}@{}", proxy.addr());
+    let flags = ["--callback-proxy", &by, "--callback-client-cert", &cert, "--log", "debug"];
+    let (_redis, dueq) =
+        alone(&[&flags[..], &["--callback-no-proxy", "127.0.0.0/8"]].concat()).await;
+    let client = dueq.client();
+    proxy.answer(Reply::status(407));
+    let push = json!({"url": "http://hooks.invalid/", "client_cert": "bank"});
+    let topic = pushed_with(&client, "proxy", push, json!({"backoff": patient()})).await;
+    let id = client.published(&topic, json!({"payload": 1})).await;
+    let seen = becomes(&client, &id, "delayed", 1).await;
+    assert_eq!(text(&seen, "last_error"), "cannot connect: the proxy answered 407");
+    let asked = proxy.calls().remove(0);
+    assert_eq!((asked.method.as_str(), asked.path.as_str()), ("CONNECT", "hooks.invalid:80"));
+    assert_eq!(asked.header("proxy-authorization"), header("user", SECRET));
+    let own = json!({"client_cert": "bank", "delay_ms": 0, "backoff": patient()});
+    scheduled(&client, &receiver.url("/"), own).await;
+    assert!(!receiver.wait_for(1).await[0].has("proxy-authorization"));
+    let shown = client.topic(&topic).await.expect(200).json();
+    assert_eq!(shown["config"]["push"]["client_cert"], "bank");
+    let unknown = json!({"client_cert": "shop"});
+    schedule(&client, &receiver.url("/"), unknown).await.refused(422).field("client_cert");
+    let log = dueq.log();
+    assert!(log.contains("callbacks go through a proxy"), "{log}");
+    assert!(!log.contains(SECRET) && !log.contains(&header("user", SECRET)[6..]), "{log}");
+}

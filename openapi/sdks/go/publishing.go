@@ -168,6 +168,11 @@ func CallAuth(auth api.AuthRequest) PublishOption {
 	return option(func(r *api.PublishRequest) { callbackOf(r).SetAuth(auth) })
 }
 
+// CallClientCert names the server's client certificate that a callback is made with.
+func CallClientCert(name string) PublishOption {
+	return option(func(r *api.PublishRequest) { callbackOf(r).SetClientCert(name) })
+}
+
 // CallConnectTimeout is how much of a callback's time connecting may take, TLS included; unless given 5 s, and 10 s with TLS.
 func CallConnectTimeout(timeout time.Duration) PublishOption {
 	return option(func(r *api.PublishRequest) { callbackOf(r).SetConnectTimeoutMs(milliseconds(timeout)) })
@@ -294,7 +299,7 @@ func (c *Client) Callback(ctx context.Context, url string, payload any, options 
 	to := callbackOf(r)
 	request := api.ScheduleCallbackRequest{
 		URL: to.URL, Method: to.Method, TimeoutMs: to.TimeoutMs, ConnectTimeoutMs: to.ConnectTimeoutMs, Retry: to.Retry,
-		Auth: to.Auth, Secret: to.Secret, SecretHeaders: to.SecretHeaders,
+		Auth: to.Auth, ClientCert: to.ClientCert, Secret: to.Secret, SecretHeaders: to.SecretHeaders,
 		Payload: r.Payload, PayloadBase64: r.PayloadBase64, ContentType: r.ContentType, Headers: r.Headers,
 		DelayMs: r.DelayMs, DeliverAt: r.DeliverAt, Priority: r.Priority, TTLMs: r.TTLMs,
 		Key: r.Key, KeyUntil: r.KeyUntil, OnDuplicate: r.OnDuplicate, IdempotencyKey: r.IdempotencyKey,

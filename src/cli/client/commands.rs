@@ -150,6 +150,10 @@ const RETRY_ON: Arg = arg(
 );
 const RETRY_NEVER: Arg =
     arg("--retry-never CAUSE,", "Which failures are not retried, such as 400,422.");
+const CERT: Arg = arg(
+    "--callback-cert NAME",
+    "The server's client certificate (--callback-client-cert) to call with.",
+);
 const AUTH: Arg = arg(
     "--auth NAME=VALUE",
     "How the call proves who is calling, repeatable: kind=basic, username=, password=; or kind=oauth2, token_url=, client_id=, client_secret=, \
@@ -217,6 +221,7 @@ pub const COMMANDS: &[Command] = &[
             RETRY_ON.field("retry.on"),
             RETRY_NEVER.field("retry.never"),
             AUTH,
+            CERT.field("client_cert"),
         ],
         CHANGES,
         NEW,
@@ -482,6 +487,7 @@ Examples:
                 RETRY_ON.field("callback.retry.on").not("topic"),
                 RETRY_NEVER.field("callback.retry.never").not("topic"),
                 AUTH.field("callback.auth").not("topic"),
+                CERT.field("callback.client_cert").not("topic"),
                 KEY.field("message.key"),
                 arg("--header NAME=VALUE", "Header of the messages, repeatable.").field("message.headers"),
                 arg("--priority N", "Priority from 0 to 255; of the messages that are due, higher ones go first.")

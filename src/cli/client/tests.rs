@@ -27,9 +27,9 @@ async fn each_command_is_a_request() {
             r#"{"payload":1,"url":"http://a/b","method":"PUT","timeout_ms":60000,"delay_ms":1800000}"#,
         ),
         (
-            "callback http://a/b --connect-timeout 2s --retry-on 5xx,429 --retry-never 501 --auth kind=basic --auth username=7",
+            "callback http://a/b --connect-timeout 2s --retry-on 5xx,429 --retry-never 501 --auth kind=basic --auth username=7 --callback-cert bank",
             "POST /callbacks",
-            r#"{"url":"http://a/b","connect_timeout_ms":2000,"retry":{"on":["5xx","429"],"never":["501"]},"auth":{"kind":"basic","username":"7"}}"#,
+            r#"{"url":"http://a/b","connect_timeout_ms":2000,"retry":{"on":["5xx","429"],"never":["501"]},"auth":{"kind":"basic","username":"7"},"client_cert":"bank"}"#,
         ),
         (
             "lease a --max 3 --wait 20s --lease 5m",

@@ -11,8 +11,8 @@ use crate::{
 };
 use auth::{AuthRequest, AuthView};
 use dueq_model::{
-    Auth, Body, CallMethod, CallUrl, Callback, DEFAULT_CALL_TIMEOUT_MS, MASK, MAX_HEADERS, Millis,
-    SigningSecret, TopicName, Unknown,
+    Auth, Body, CallMethod, CallUrl, Callback, DEFAULT_CALL_TIMEOUT_MS, MASK, MAX_CERT_NAME,
+    MAX_HEADERS, Millis, SigningSecret, TopicName, Unknown,
 };
 use dueq_store::NewMessage;
 use retry::{RetryRequest, RetryView};
@@ -38,6 +38,9 @@ request! {
         /// How the call proves who is calling, in place of the topic's `auth` and of a header `authorization`, which must not
         /// be given with it. When a callback replaces another, `***` keeps the stored secret.
         pub auth: Option<AuthRequest>,
+        /// The name of the client certificate of the call, by https, as `--callback-client-cert` has it. Default: the topic's,
+        /// if its URL has the same origin.
+        pub client_cert: Option<Text<1, MAX_CERT_NAME>>,
         /// Further headers of the message whose values are never shown, besides `authorization` and `cookie`. At most
         /// 32.
         pub secret_headers: Option<SecretHeaders>,
@@ -55,6 +58,7 @@ impl From<CallbackRequest> for Callback {
             timeout_ms: request.timeout_ms.map(CallTimeoutMs::millis),
             connect_timeout_ms: request.connect_timeout_ms.map(CallTimeoutMs::millis),
             retry: request.retry.and_then(Into::into),
+            client_cert: request.client_cert.map(Text::into_string),
             auth: request.auth.and_then(Into::<Option<Auth>>::into).map(Box::new),
             secret_headers: request.secret_headers.map(Vec::from).unwrap_or_default(),
             secret: request.secret,
@@ -79,6 +83,8 @@ answer! {
         retry: Option<RetryView<'a>>,
         /// How the call proves who is calling. Absent: as the topic says.
         auth: Option<AuthView<'a>>,
+        /// The name of the client certificate of the call. Absent: the topic's.
+        client_cert: Option<&'a str>,
         /// Further headers of the message that read `***`, besides `authorization` and `cookie`. Absent: no others.
         secret_headers: Option<&'a Vec<String>>,
         /// `***` if it has its own signing secret.
@@ -97,6 +103,7 @@ impl<'a> From<&'a Callback> for CallbackView<'a> {
             connect_timeout_ms: *connect_timeout_ms,
             retry: retry.as_ref().map(RetryView::from),
             auth: auth.as_deref().map(AuthView::from),
+            client_cert: callback.client_cert.as_deref(),
             secret_headers: Some(secret_headers).filter(|names| !names.is_empty()),
             secret: secret.as_ref().map(|_| MASK),
         }
@@ -137,7 +144,23 @@ impl AppState {
         };
         self.check_url(Some(&callback.url), || field("url"))?;
         let token_url = callback.auth.as_ref().and_then(|auth| auth.token_url.as_ref());
-        self.check_url(token_url, || field("auth.token_url"))
+        self.check_url(token_url, || field("auth.token_url"))?;
+        self.check_client_cert(callback.client_cert.as_deref(), || field("client_cert"))
+    }
+
+    /// Checks whether there is a client certificate of the name at `field`.
+    pub fn check_client_cert(
+        &self,
+        name: Option<&str>,
+        field: impl FnOnce() -> String,
+    ) -> Result<(), Problem> {
+        match name {
+            Some(name) if !self.client_certs.iter().any(|known| known == name) => {
+                let reason = "must be the name of a --callback-client-cert".into();
+                Err(Problem::invalid(vec![FieldError { field: field(), reason }]))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Checks whether this URL at `field` may be called, without a look-up of its name.

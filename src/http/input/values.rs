@@ -180,6 +180,12 @@ impl<const LOW: usize, const HIGH: usize> Text<LOW, HIGH> {
     }
 }
 
+impl<const LOW: usize, const HIGH: usize> From<Text<LOW, HIGH>> for Option<String> {
+    fn from(text: Text<LOW, HIGH>) -> Self {
+        Some(text.0)
+    }
+}
+
 impl<const LOW: usize, const HIGH: usize> Deref for Text<LOW, HIGH> {
     type Target = str;
 

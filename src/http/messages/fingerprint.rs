@@ -101,6 +101,10 @@ pub(crate) fn fingerprint(message: &NewMessage) -> u64 {
                 sum.text(text.unwrap_or_default().as_bytes());
             }
         }
+        if let Some(name) = &callback.client_cert {
+            sum.number(u64::MAX - 5);
+            sum.text(name.as_bytes());
+        }
         if let Some(secret) = &callback.secret {
             sum.number(u64::MAX - 1);
             sum.text(secret.reveal().as_bytes());

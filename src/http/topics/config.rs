@@ -91,7 +91,9 @@ impl TopicFields {
         state.check_url(self.push_url(), || "push.url".to_owned())?;
         let auth = self.push.as_value().and_then(|push| push.auth.as_value());
         let token_url = auth.and_then(|auth| auth.token_url.as_ref());
-        state.check_url(token_url, || "push.auth.token_url".to_owned())
+        state.check_url(token_url, || "push.auth.token_url".to_owned())?;
+        let client_cert = self.push.as_value().and_then(|push| push.client_cert.as_value());
+        state.check_client_cert(client_cert.map(|name| &**name), || "push.client_cert".to_owned())
     }
 
     fn push_url(&self) -> Option<&CallUrl> {

@@ -11,8 +11,8 @@ use crate::{
     topics::settings::{Said, configured, shown},
 };
 use dueq_model::{
-    Auth, CallMethod, CallUrl, MASK, MAX_HEADERS, MAX_IN_FLIGHT, MAX_SECRETS, Millis, Push, Retry,
-    SigningSecret, masked, names_header, push_settings, unmasked,
+    Auth, CallMethod, CallUrl, MASK, MAX_CERT_NAME, MAX_HEADERS, MAX_IN_FLIGHT, MAX_SECRETS,
+    Millis, Push, Retry, SigningSecret, masked, names_header, push_settings, unmasked,
 };
 use std::{borrow::Cow, collections::BTreeMap};
 

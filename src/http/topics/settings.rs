@@ -85,6 +85,7 @@ shown! {
     Durability as Durability: |it| *it;
     GroupOrder as GroupOrder: |it| *it;
     OnFull as OnFull: |it| *it;
+    String as &'a str: |it| it;
     TopicName as &'a TopicName: |it| it;
     Vec<SigningSecret> as Vec<&'static str>: |it| vec![MASK; it.len()];
     Vec<String> as Option<&'a Vec<String>>: |it| Some(it).filter(|all| !all.is_empty());

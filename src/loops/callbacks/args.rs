@@ -1,9 +1,12 @@
 //! The options of `dueq serve` for callbacks. Every flag is also an environment variable.
 
 use clap::{Args, ValueEnum, builder::BoolishValueParser};
-use dueq_model::{InvalidProxy, MAX_CALL_TIMEOUT_MS, MIN_CALL_TIMEOUT_MS, NoProxy, Proxy, Secret};
+use dueq_base::tls::Identity;
+use dueq_model::{
+    InvalidProxy, MAX_CALL_TIMEOUT_MS, MAX_CERT_NAME, MIN_CALL_TIMEOUT_MS, NoProxy, Proxy, Secret,
+};
 use ipnet::IpNet;
-use std::{net::SocketAddr, path::PathBuf};
+use std::{net::SocketAddr, path::PathBuf, str::FromStr};
 
 /// What signs calls besides the secrets that topics and callbacks have of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -14,6 +17,37 @@ pub enum Signing {
     Ed25519,
     /// Both.
     Both,
+}
+
+/// A client certificate that calls may name.
+#[derive(Clone, Debug)]
+pub struct ClientCert {
+    /// Its name.
+    pub name: String,
+    /// Its files.
+    pub identity: Identity,
+}
+
+/// Why a text is no such certificate.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error(
+    "must be a name of letters, digits, ., - and _, =, and two files with a comma between them"
+)]
+pub struct InvalidClientCert;
+
+impl FromStr for ClientCert {
+    type Err = InvalidClientCert;
+
+    fn from_str(text: &str) -> Result<Self, InvalidClientCert> {
+        let (name, files) = text.split_once('=').ok_or(InvalidClientCert)?;
+        let (cert, key) = files.split_once(',').ok_or(InvalidClientCert)?;
+        let is_plain = |b: u8| b.is_ascii_alphanumeric() || b".-_".contains(&b);
+        if !(1..=MAX_CERT_NAME).contains(&name.len()) || !name.bytes().all(is_plain) {
+            return Err(InvalidClientCert);
+        }
+        let identity = Identity { cert: cert.into(), key: key.into() };
+        Ok(Self { name: name.to_owned(), identity })
+    }
 }
 
 /// Where callbacks may go, and how they are signed.
@@ -60,6 +94,15 @@ pub struct CallbackArgs {
         value_delimiter = ','
     )]
     pub callback_no_proxy: Vec<NoProxy>,
+    /// Client certificate that calls may name (client_cert), with its key, both PEM files, repeatable. In the environment they are
+    /// separated by semicolons.
+    #[arg(
+        long = "callback-client-cert",
+        env = "DUEQ_CALLBACK_CLIENT_CERT",
+        value_name = "NAME=CERT,KEY",
+        value_delimiter = ';'
+    )]
+    pub callback_client_certs: Vec<ClientCert>,
     /// Secret of which those are derived that sign callbacks in topics without secrets of their own, as whsec_…; give two
     /// to rotate them.
     #[arg(

@@ -2,6 +2,7 @@
 //! be ways around the guard.
 
 use super::{
+    args::ClientCert,
     dial::{CONNECT_TIMEOUT, Connector, DialError, Dialler, connector, for_people},
     outcome::{CallOutcome, NoAnswer, verdict},
     request::CallRequest,
@@ -9,7 +10,7 @@ use super::{
     wire::ReadCounter,
 };
 use bytes::Bytes;
-use dueq_base::tls;
+use dueq_base::tls::{self, TlsError};
 use dueq_model::{AddressGuard, AuthKind, CallReport, CallUrl, MASK, Millis, Proxy};
 use http::{Extensions, HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt as _, Full};
@@ -20,6 +21,7 @@ use hyper_util::{
     rt::{TokioExecutor, TokioTimer},
 };
 use std::{
+    collections::HashMap,
     error::Error as _,
     future::Future,
     io,
@@ -54,25 +56,25 @@ pub(super) type Client = legacy::Client<Connector, Full<Bytes>>;
 /// Makes calls; clones share the connections.
 #[derive(Clone)]
 pub struct Caller {
-    http: Client,
-    /// Keeps no connections. For calls that are not made again once they may have been received: that a kept connection
-    /// breaks does not say whether the receiver had closed it before.
-    unkept: Client,
+    plain: Clients,
+    /// With client certificates, by their names.
+    certified: Arc<HashMap<String, Clients>>,
     tokens: Tokens,
     dialler: Dialler,
 }
 
-impl Caller {
-    /// One that calls what `guard` lets through, by the proxy if there is one, and looks names up at `dns` alone, or as the
-    /// system says. Within a Tokio runtime. Errors: TLS cannot be set up.
-    pub fn new(
-        guard: Arc<AddressGuard>,
-        dns: Option<SocketAddr>,
-        proxy: Option<Proxy>,
-    ) -> Result<Self, rustls::Error> {
-        let dialler = Dialler::new(guard, dns, proxy);
+#[derive(Clone)]
+struct Clients {
+    http: Client,
+    /// Keeps no connections. For calls that are not made again once they may have been received: that a kept connection
+    /// breaks does not say whether the receiver had closed it before.
+    unkept: Client,
+}
+
+impl Clients {
+    fn new(dialler: &Dialler, tls: rustls::ClientConfig) -> Self {
         let https = HttpsConnectorBuilder::new()
-            .with_tls_config(tls::to_anyone()?)
+            .with_tls_config(tls)
             .https_or_http()
             .enable_http1()
             .wrap_connector(dialler.service());
@@ -87,12 +89,26 @@ impl Caller {
                 .retry_canceled_requests(true)
                 .build(connector.clone())
         };
-        Ok(Self {
-            http: client(IDLE_PER_HOST),
-            unkept: client(0),
-            tokens: Tokens::default(),
-            dialler,
-        })
+        Self { http: client(IDLE_PER_HOST), unkept: client(0) }
+    }
+}
+
+impl Caller {
+    /// One that calls what `guard` lets through, by the proxy if there is one, and looks names up at `dns` alone, or as the
+    /// system says. Calls may name the certificates. Within a Tokio runtime. Errors: a certificate cannot be used, or TLS not set up.
+    pub fn new(
+        guard: Arc<AddressGuard>,
+        dns: Option<SocketAddr>,
+        proxy: Option<Proxy>,
+        certificates: &[ClientCert],
+    ) -> Result<Self, TlsError> {
+        let dialler = Dialler::new(guard, dns, proxy);
+        let certified = certificates.iter().map(|ClientCert { name, identity }| {
+            Ok((name.clone(), Clients::new(&dialler, tls::to_anyone_as(identity)?)))
+        });
+        let certified = Arc::new(certified.collect::<Result<_, TlsError>>()?);
+        let plain = Clients::new(&dialler, tls::to_anyone()?);
+        Ok(Self { plain, certified, tokens: Tokens::default(), dialler })
     }
 
     /// Where this host (name and port) was last dialled, if it was not long ago.
@@ -122,16 +138,25 @@ impl Caller {
         let retry = retry.as_ref();
         let oauth2 = auth.as_ref().filter(|auth| auth.kind == AuthKind::Oauth2);
         let once = retry.is_some_and(|retry| retry.decides("timeout") == Some(false));
-        let client = if once { &self.unkept } else { &self.http };
+        let clients = match &request.client_cert {
+            None => Some(&self.plain),
+            Some(name) => self.certified.get(name),
+        };
+        let client = clients.map(|clients| if once { &clients.unkept } else { &clients.http });
         // The receiver may have got it over a connection that was closed then.
         let mut repeated = false;
         // A receiver may refuse one token: its answer, and the token.
         let (mut renewed, mut refused) = (false, None::<(Response<Incoming>, HeaderValue)>);
         let answer = loop {
+            let Some(client) = client else {
+                let name = request.client_cert.unwrap_or_default();
+                let error = format!("this instance has no --callback-client-cert {name}");
+                break Err((error, NoAnswer::Unrelated));
+            };
             if let Some(auth) = oauth2 {
                 let old = refused.as_ref().map(|(_, token)| token);
                 let token = tokio::select! {
-                    token = in_time(end, self.tokens.get(&self.unkept, auth, old)) => token,
+                    token = in_time(end, self.tokens.get(&self.plain.unkept, auth, old)) => token,
                     () = &mut broken_off => return None,
                 };
                 match (token, refused.take()) {

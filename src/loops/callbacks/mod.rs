@@ -21,7 +21,7 @@ mod tokens;
 mod trace;
 mod wire;
 
-pub use args::{CallbackArgs, Signing};
+pub use args::{CallbackArgs, ClientCert, Signing};
 pub use client::Caller;
 pub use outcome::{CallOutcome, Verdict};
 pub use request::{CallRequest, NoUrl, build};

@@ -28,6 +28,8 @@ pub struct CallRequest {
     pub retry: Option<Retry>,
     /// How it proves who is calling. The headers have it, except for a token.
     pub auth: Option<Auth>,
+    /// The name of its client certificate.
+    pub client_cert: Option<String>,
     /// All headers except those that the HTTP client sets itself.
     pub headers: HeaderMap,
     /// The payload.
@@ -96,6 +98,9 @@ pub fn build(
     {
         headers.insert(AUTHORIZATION, value);
     }
+    let of_topic = || push.client_cert.as_ref().filter(|_| of_push);
+    let own = callback.and_then(|callback| callback.client_cert.as_ref());
+    let client_cert = own.or_else(of_topic).cloned();
     let payload = body.content.payload();
     let content_type = match &body.content {
         Content::Json(_) => Some(HeaderValue::from_static("application/json")),
@@ -138,7 +143,18 @@ pub fn build(
     let time = |ms: Millis| Duration::from_millis(ms.max(0).unsigned_abs());
     let (timeout, connect_timeout) = (time(timeout_ms), connect_ms.map(time));
     let (retry, auth, body) = (retry.cloned(), auth.cloned(), payload.clone());
-    Ok(CallRequest { url, method, timeout, connect_timeout, retry, auth, headers, body, now })
+    Ok(CallRequest {
+        url,
+        method,
+        timeout,
+        connect_timeout,
+        retry,
+        auth,
+        client_cert,
+        headers,
+        body,
+        now,
+    })
 }
 
 /// Adds a user's headers and replaces those of the same name. Secret ones are added only if they are `for_this` origin.

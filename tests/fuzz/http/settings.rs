@@ -26,6 +26,7 @@ static PUSHES: LazyLock<&'static [Known]> = LazyLock::new(|| {
         ("headers", HEADERS),
         ("retry", RETRIES),
         ("auth", AUTHS),
+        ("client_cert", &[r#""bank""#, r#""""#]),
         ("rate_per_s", &["0.01", "100000", "12.186593445987667", "1e-1"]),
         ("secrets", &["[]", r#"["whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"]"#, r#"["***","***"]"#]),
         ("secret_headers", &["[]", r#"["x","X"]"#, r#"["a b"]"#]),

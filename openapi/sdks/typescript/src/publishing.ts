@@ -100,6 +100,8 @@ export interface CallbackOptions extends Omit<PublishOptions, "callback"> {
   retry?: RetryRequest | undefined;
   /** How the call proves who is calling, as in the HTTP API: `{ kind: "basic", username, password }`. */
   auth?: AuthRequest | undefined;
+  /** The name of the server's client certificate to call with. */
+  clientCert?: string | undefined;
 }
 
 type Fields = PublishRequest & Partial<ScheduleCallbackRequest>;
@@ -127,6 +129,7 @@ const NAMES: Record<string, string> = {
   connectTimeoutMs: "connect_timeout_ms",
   retry: "retry",
   auth: "auth",
+  clientCert: "client_cert",
 } satisfies Record<keyof (PublishOptions & CallbackOptions), keyof Fields>;
 
 /** The named policies for duplicates: the names of their parts. */

@@ -99,8 +99,8 @@ export class TestServer {
   private readonly routes = Object.entries<(asked: Asked) => unknown>({
     "POST /topics/:topic/messages": ({ topic, body }) => this.publish(topic, body),
     "POST /topics/:topic/messages/batch": ({ topic, body }) => this.publishBatch(topic, body.messages),
-    "POST /callbacks": ({ body: { url, method, timeout_ms, connect_timeout_ms, retry, auth, ...rest } }) =>
-      this.publish("_callbacks", { payload: null, ...rest, callback: { url, method, timeout_ms, connect_timeout_ms, retry, auth } }),
+    "POST /callbacks": ({ body: { url, method, timeout_ms, connect_timeout_ms, retry, auth, client_cert, ...rest } }) =>
+      this.publish("_callbacks", { payload: null, ...rest, callback: { url, method, timeout_ms, connect_timeout_ms, retry, auth, client_cert } }),
     "POST /topics/:topic/lease": ({ topic, body, signal }) => this.lease([topic], body, signal),
     "POST /lease": ({ body, signal }) => this.lease(body.topics, body, signal),
     "POST /messages/:verb(ack|nack|extend)": ({ verb, body }) => ({

@@ -120,6 +120,8 @@ class CallbackOptions(MessageOptions, total=False):
     """Which failed calls are retried; all except for 410 unless given."""
     auth: Optional["AuthRequest"]
     """How the call proves who is calling: `basic` or `oauth2`, in place of a header `authorization`."""
+    client_cert: Optional[str]
+    """The name of the server's client certificate to call with."""
     secret: Optional[str]
     """What it is signed with, in place of the server's signing secret; see `dueq.webhooks`."""
     secret_headers: Optional[list[str]]

@@ -144,7 +144,7 @@ class TestServer:
         given = _checked(models.ScheduleCallbackRequest, body)
         if not re.match("https?://.", given["url"]):
             raise _Refusal("invalid_input", fields={"url": "not an http or https URL"})
-        own = ("url", "method", "timeout_ms", "connect_timeout_ms", "retry", "secret_headers")
+        own = ("url", "method", "timeout_ms", "connect_timeout_ms", "retry", "client_cert", "secret_headers")
         given["callback"] = {name: given.pop(name) for name in own if name in given}
         if given.pop("secret", None):
             given["callback"]["secret"] = "***"

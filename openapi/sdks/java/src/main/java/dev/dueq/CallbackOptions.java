@@ -15,6 +15,7 @@ public final class CallbackOptions extends MessageOptions<CallbackOptions> {
   private Long connectTimeoutMs;
   private RetryRequest retry;
   private AuthRequest auth;
+  private String clientCert;
 
   CallbackOptions() {}
 
@@ -48,6 +49,12 @@ public final class CallbackOptions extends MessageOptions<CallbackOptions> {
     return this;
   }
 
+  /** The name of the server's client certificate to call with. */
+  public CallbackOptions clientCert(String name) {
+    clientCert = name;
+    return this;
+  }
+
   @Override
   CallbackOptions self() {
     return this;
@@ -76,6 +83,7 @@ public final class CallbackOptions extends MessageOptions<CallbackOptions> {
     set(connectTimeoutMs, request::setConnectTimeoutMs);
     set(retry, request::setRetry);
     set(auth, request::setAuth);
+    set(clientCert, request::setClientCert);
     return request;
   }
 }

@@ -127,7 +127,7 @@ final class Queue {
     requireConsistent(request, "");
     ObjectNode message = request.deepCopy();
     ObjectNode callback = message.putObject("callback");
-    for (String field : List.of("url", "method", "timeout_ms", "connect_timeout_ms", "retry", "auth")) {
+    for (String field : List.of("url", "method", "timeout_ms", "connect_timeout_ms", "retry", "auth", "client_cert")) {
       Optional.ofNullable(message.remove(field)).ifPresent(value -> callback.set(field, value));
     }
     if (!callback.has("url")) {
