@@ -4,6 +4,7 @@
 use super::{CallUrl, MASK, MaskError, Secret, Unknown};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
+use std::hash::{Hash, Hasher};
 use url::form_urlencoded::{Serializer, byte_serialize};
 
 /// A kind of [`Auth`]: `basic`, a user name and a password; `oauth2`, a token of client credentials.
@@ -37,6 +38,15 @@ pub struct Auth {
     /// What a later version says of it.
     #[serde(flatten)]
     pub unknown: Unknown,
+}
+
+/// By all that tokens are fetched with.
+impl Hash for Auth {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self { name, secret, token_url, scope, audience, .. } = self;
+        let token_url = token_url.as_ref().map(CallUrl::as_str);
+        (name, secret.reveal(), token_url, scope, audience).hash(state);
+    }
 }
 
 impl Auth {

@@ -56,7 +56,7 @@ type Entry = Arc<tokio::sync::Mutex<Option<Fetch>>>;
 
 /// The tokens by all that they are fetched with. Clones share them.
 #[derive(Clone, Default)]
-pub(super) struct Tokens(Arc<Mutex<HashMap<String, Entry>>>);
+pub(super) struct Tokens(Arc<Mutex<HashMap<Auth, Entry>>>);
 
 impl Tokens {
     /// Returns the value of `authorization` with a token. If the receiver `refused` the one that is kept, that is another
@@ -98,13 +98,14 @@ impl Tokens {
     }
 
     fn entry(&self, auth: &Auth) -> Entry {
-        // Strings always serialize.
-        let key = serde_json::to_string(auth).unwrap_or_default();
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= MOST_KEPT && !kept.contains_key(&key) {
+        if let Some(entry) = kept.get(auth) {
+            return entry.clone();
+        }
+        if kept.len() >= MOST_KEPT {
             kept.clear();
         }
-        kept.entry(key).or_default().clone()
+        kept.entry(auth.clone()).or_default().clone()
     }
 }
 
