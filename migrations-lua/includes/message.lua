@@ -204,6 +204,23 @@ local function note_put_off(k, member, extra, due, since, place)
   return since
 end
 
+-- Up to `most` messages that were put off until `due`: member, `due` and when it was due before, for each.
+local function put_off_until(k, due, most)
+  local found = {}
+  for _, key in ipairs({ k.delayed, k.delayed_prio, k.blocked }) do
+    for _, member in ipairs(redis.call('ZRANGEBYSCORE', key, due, due, 'LIMIT', 0, most - #found / 3)) do
+      local events = redis.call('HGET', k.events, member) or ''
+      local from, upto = put_off_line(events)
+      local last_due, since = string.match(from and string.sub(events, from, upto) or '', '^p (%d+) (%d+) ')
+      if last_due == due then
+        local n = #found
+        found[n + 1], found[n + 2], found[n + 3] = member, due, since
+      end
+    end
+  end
+  return found
+end
+
 -- The member of a message: `member`, or if that is '' the live message that holds `key`; false if there is none.
 local function which_member(k, member, key)
   if member ~= '' then return member end

@@ -19,6 +19,16 @@ pub const MAX_CALL_TIMEOUT_MS: u64 = 1_800_000;
 pub const DEFAULT_IN_FLIGHT: u64 = 64;
 /// Calls to one host that an instance makes at once, at most.
 pub const DEFAULT_IN_FLIGHT_PER_HOST: u64 = 8;
+/// Failed calls in a row after which a host fails, by default.
+pub const DEFAULT_FAILING_AFTER: u32 = 10;
+/// The most that can be set.
+pub const MAX_FAILING_AFTER: u64 = 10_000;
+/// How long its calls have to fail, at least, by default, ms.
+pub const DEFAULT_FAILING_OVER_MS: Millis = 30_000;
+/// The shortest time that can be set, ms.
+pub const MIN_FAILING_OVER_MS: u64 = 100;
+/// The longest: one hour in ms.
+pub const MAX_FAILING_OVER_MS: u64 = 3_600_000;
 /// The largest bound on calls under way.
 pub const MAX_IN_FLIGHT: u64 = 10_000;
 /// Secrets that a topic signs with at once, at most.
@@ -280,6 +290,18 @@ macro_rules! push_settings {
         max_in_flight_per_host: u32 = DEFAULT_IN_FLIGHT_PER_HOST as u32;
             /// Calls to one host that an instance makes at once, at most. Default: 8.
             put Bounded<1, MAX_IN_FLIGHT>;
+        /// Failed calls in a row after which their host is not called but for probes; 0: any number. Absent: the default.
+        #[serde(skip_serializing_if = "is_default")]
+        failing_after: Option<u32> = None;
+            /// Failed calls in a row (no connection, no answer in time, or a 5xx), over at least `failing_over_ms`, after which
+            /// their host fails: its messages wait without an attempt until a probe is answered. 0: its messages do not wait.
+            /// Default: 10.
+            put Bounded<0, MAX_FAILING_AFTER>;
+        /// How long calls have to fail for that, at least, ms. Absent: the default.
+        #[serde(skip_serializing_if = "is_default")]
+        failing_over_ms: Option<Millis> = None;
+            /// How long calls have to fail for that, at least, ms. Default: 30000.
+            put Bounded<MIN_FAILING_OVER_MS, MAX_FAILING_OVER_MS>;
         /// Calls per second of all instances together. Absent: unlimited.
         #[serde(skip_serializing_if = "is_default")]
         rate_per_s: Option<f64> = None;
@@ -314,6 +336,16 @@ impl Push {
     /// their few leave enough to the others.
     pub fn of_callbacks() -> Self {
         Self { max_in_flight: 1_024, ..Self::default() }
+    }
+
+    /// Failed calls in a row after which a host fails; 0: none does.
+    pub fn failing_after(&self) -> u32 {
+        self.failing_after.unwrap_or(DEFAULT_FAILING_AFTER)
+    }
+
+    /// How long its calls have to fail, at least, ms.
+    pub fn failing_over_ms(&self) -> Millis {
+        self.failing_over_ms.unwrap_or(DEFAULT_FAILING_OVER_MS)
     }
 
     /// The origin that its secrets belong to. Without one its secret headers are sent to nobody, and its signing secrets

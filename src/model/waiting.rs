@@ -47,6 +47,8 @@ pub enum WaitingFor {
     Limit(i64),
     /// The rate of its group or its topic has no turn before this.
     Rate(Millis),
+    /// Calls to this host fail, and the next probe may begin then.
+    HostFailing(String, Millis),
     /// Its call has no such place.
     NoPlace(CallPlace),
     /// Nothing but a consumer.

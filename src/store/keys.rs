@@ -38,6 +38,8 @@ pub struct GlobalKeys {
     pub alive: String,
     /// hash: host of callbacks → since when it is paused, ms
     pub paused_hosts: String,
+    /// hash: host of callbacks that fails, or failed → what is known of it (`store::Failing`)
+    pub failing_hosts: String,
     /// zset: id of an instance → when it last reported how its calls to hosts go, ms
     pub hosts_reported: String,
     /// hash: id of an instance → that report, JSON
@@ -78,6 +80,7 @@ impl GlobalKeys {
             instances: key("service", "instances"),
             alive: key("service", "alive"),
             paused_hosts: key("callbacks", "paused"),
+            failing_hosts: key("callbacks", "failing"),
             hosts_reported: key("callbacks", "reported"),
             host_reports: key("callbacks", "reports"),
             runs: key("service", "runs"),

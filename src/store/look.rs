@@ -59,7 +59,8 @@ impl Store {
             .take_until(sleep(LOOK_TIME));
         let topics = topics.collect().await;
         let paused_hosts = self.count_paused_hosts().await?;
-        Ok(Contents { topics, schedules, paused_hosts })
+        let failing_hosts = self.count_failing_hosts().await?;
+        Ok(Contents { topics, schedules, paused_hosts, failing_hosts })
     }
 
     /// The topic of this name, which is not kept any longer for having been looked at.

@@ -60,7 +60,9 @@ pub use extend::Extend;
 pub use grants::{Granted, Grants, LeaseOptions};
 pub use groups::Group;
 pub use history::{Active, ClaimedHistory, HistoryPoint};
-pub use hosts::{CallCounts, CallEnd, HostReport, PausedHosts, Places};
+pub use hosts::{
+    CallCounts, CallEnd, Failing, FailingHosts, HostReport, HostTurn, PausedHosts, Places,
+};
 pub use instances::{Instance, Load, Registration};
 pub use lease::{LeaseMode, LeaseOutcome};
 pub use nack::Nack;

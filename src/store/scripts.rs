@@ -103,6 +103,7 @@ scripts! {
         NOTE_INSTANCE = "note_instance";
         ADOPT_VERSION = "adopt_version";
         PAUSE_HOST = "pause_host";
+        SWAP_HOST = "swap_host";
         REPORT_HOSTS = "report_hosts";
         LOAD_SCHEDULE = "load_schedule";
         AUDIT_REGISTRY = "audit_registry";

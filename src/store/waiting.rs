@@ -13,7 +13,7 @@ use dueq_model::{
     micros_between, put_off,
 };
 use futures_util::future::try_join_all;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 /// What holds for all messages of a topic, or of a partition.
 #[derive(Clone, Copy, Debug, Default)]
@@ -73,6 +73,14 @@ impl GroupWaits {
     }
 }
 
+/// Why no calls to a host begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HostWait {
+    Paused,
+    /// It fails until a probe is answered, the next of which may begin then (ms).
+    Failing(Millis),
+}
+
 /// What is known of why a message waits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waits {
@@ -120,7 +128,7 @@ impl Waits {
     }
 
     /// The first reason that holds.
-    fn reason(self, topic: &Topic, is_paused: impl Fn(&str) -> bool) -> WaitingFor {
+    fn reason(self, topic: &Topic, hosts: &HashMap<String, HostWait>) -> WaitingFor {
         let TopicWaits { now, paused, leases, call_at } = self.all;
         let due = self.own_due();
         if paused {
@@ -132,7 +140,8 @@ impl Waits {
                 None => WaitingFor::Due(due),
             };
         }
-        if let Some(host) = self.host.filter(|host| is_paused(host)) {
+        let host = self.host.and_then(|host| Some((*hosts.get(&host)?, host)));
+        if let Some((HostWait::Paused, host)) = host {
             return WaitingFor::HostPaused(host);
         }
         match self.own {
@@ -150,6 +159,9 @@ impl Waits {
             GroupWaits::Rate(until) => WaitingFor::Rate(until),
             GroupWaits::Turn(_) if self.at > now => WaitingFor::Rate(self.at),
             _ if turn > now * 1000 => WaitingFor::Rate((turn + 999) / 1000),
+            _ if let Some((HostWait::Failing(probe_at), host)) = host => {
+                WaitingFor::HostFailing(host, probe_at)
+            }
             // What was put off comes at that time, unless the instance that did it sees before that a place is free.
             _ if self.at > now => match self.put_off.filter(|_| topic.settings.push.is_some()) {
                 Some(place) => WaitingFor::NoPlace(place),
@@ -181,7 +193,7 @@ impl Store {
             let waits = found.waits.as_ref()?;
             waits.host.as_deref().filter(|_| waits.own_due() <= waits.all.now)
         });
-        let paused = self.paused_of(hosts.collect()).await?;
+        let held = self.held_of(topic, hosts.collect()).await?;
         let mut whole = None;
         for found in &mut found {
             let Some(mut waits) = found.waits.take() else { continue };
@@ -197,21 +209,34 @@ impl Store {
                 };
                 waits.all = TopicWaits { leases, call_at, ..waits.all };
             }
-            found.waiting_for = Some(waits.reason(topic, |host| paused.contains(host)));
+            found.waiting_for = Some(waits.reason(topic, &held));
         }
         Ok(())
     }
 
-    /// Which of these hosts are paused. An instance that calls nobody does not follow that.
-    async fn paused_of(&self, hosts: BTreeSet<&str>) -> Result<BTreeSet<String>, Error> {
+    /// Which of these hosts are paused or fail. An instance that calls nobody does not follow that.
+    async fn held_of(
+        &self,
+        topic: &Topic,
+        hosts: BTreeSet<&str>,
+    ) -> Result<HashMap<String, HostWait>, Error> {
+        let mut held = HashMap::new();
         if hosts.is_empty() {
-            return Ok(BTreeSet::new());
+            return Ok(held);
         }
-        let of = Command::new("HMGET").arg(&self.lanes.shared.keys.paused_hosts);
+        let keys = &self.lanes.shared.keys;
+        if topic.settings.push.as_ref().is_some_and(|push| push.failing_after() > 0) {
+            for (host, failing) in self.failing_of(&hosts).await? {
+                held.insert(host, HostWait::Failing(failing.probe_at));
+            }
+        }
+        let of = Command::new("HMGET").arg(&keys.paused_hosts);
         let of = hosts.iter().fold(of, |of, host| of.arg(*host));
         let mut since = Fields::of(self.lanes.command(of).await?)?.words().into_iter();
         let is_paused = |_: &&str| matches!(since.next(), Some(Ok(Some(_))));
-        Ok(hosts.into_iter().filter(is_paused).map(str::to_owned).collect())
+        let paused = hosts.into_iter().filter(is_paused);
+        held.extend(paused.map(|host| (host.to_owned(), HostWait::Paused)));
+        Ok(held)
     }
 
     /// The leases of all partitions, as far as they count, and where the calls so far end at the topic's rate, µs.

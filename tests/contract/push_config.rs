@@ -19,6 +19,8 @@ fn everything() -> Value {
         "retry": {"on": ["5xx", "429", "timeout"], "never": ["501", "connect"]},
         "max_in_flight": 3,
         "max_in_flight_per_host": 2,
+        "failing_after": 0,
+        "failing_over_ms": 100,
         "rate_per_s": 0.5,
         "secrets": [OLD],
     })
@@ -157,6 +159,24 @@ async fn a_mask_that_stands_for_nothing_is_422_and_changes_nothing() {
     let push = json!({"headers": {"Cookie": "***", "x-stars": "***"}});
     let kept = push_of(&client.update_topic(&topic, json!({"push": push})).await.expect(200));
     assert_eq!(kept["headers"], json!({"Cookie": "***", "x-stars": "***"}));
+}
+
+#[tokio::test]
+async fn when_a_host_fails_has_bounds() {
+    let (client, topic) = (client().await, topic("push"));
+    for (field, value, reason) in [
+        ("failing_after", json!(-1), "must be an integer from 0 to 10000"),
+        ("failing_after", json!(10_001), "must be an integer from 0 to 10000"),
+        ("failing_after", json!("10"), "must be an integer"),
+        ("failing_over_ms", json!(99), "must be an integer from 100 to 3600000"),
+        ("failing_over_ms", json!(3_600_001), "must be an integer from 100 to 3600000"),
+        ("failing_over_ms", json!(1.5), "must be an integer"),
+    ] {
+        let answer = client.put_topic(&topic, json!({"push": {field: value}})).await;
+        let answer = answer.problem(422, "invalid_input").field(&format!("push.{field}"));
+        let found = answer.json()["errors"][0]["reason"].as_str().unwrap().to_owned();
+        assert!(found.contains(reason), "{found}");
+    }
 }
 
 #[tokio::test]

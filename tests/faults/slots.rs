@@ -178,6 +178,24 @@ async fn visit_hosts(one: &Client, receiver: &Receiver) {
     for verb in ["pause", "resume"] {
         send(one, "POST", &format!("{host}/{verb}"), json!({})).await.expect(200);
     }
+    let (ill, topic) = (Receiver::start().await, &topic("slots-failing"));
+    ill.answer(Reply::status(500));
+    let push = json!({"url": ill.url("/"), "failing_after": 1, "failing_over_ms": 100});
+    let backoff = json!({"kind": "fixed", "base_ms": 50});
+    let config = json!({"push": push, "backoff": backoff, "max_attempts": 100});
+    send(one, "PUT", &format!("/topics/{topic}"), config).await.expect(201);
+    for _ in 0..3 {
+        one.published(topic, json!({"payload": 1})).await;
+    }
+    eventually("it fails", || async {
+        let list = one.get_path("/callbacks/hosts").await.expect(200).json();
+        let mut items = list["items"].as_array()?.iter();
+        items.find(|it| it["failing"] == true && it["waiting"] == 3).map(drop)
+    })
+    .await;
+    ill.answer(Reply::status(200));
+    eventually("it answers", || async { (one.total(topic, "acked").await == 3).then_some(()) })
+        .await;
     eventually("a report", || async {
         let list = one.get_path("/callbacks/hosts").await.expect(200).json();
         list["items"].as_array().is_some_and(|items| !items.is_empty()).then_some(())

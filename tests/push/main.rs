@@ -18,6 +18,7 @@ mod callbacks;
 mod caller;
 mod derived;
 mod events;
+mod failing;
 mod faults;
 mod hosts;
 mod instances;

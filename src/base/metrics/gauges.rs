@@ -45,6 +45,8 @@ pub struct Contents {
     pub schedules: Vec<ScheduleGauges>,
     /// Hosts of callbacks that are paused.
     pub paused_hosts: i64,
+    /// Hosts of callbacks that fail.
+    pub failing_hosts: i64,
 }
 
 /// Memory of a Redis, bytes.
@@ -122,6 +124,8 @@ impl Collector for RedisCollector {
         gauge("topic_paused", "1 while nothing is leased, else 0", &mut paused)?;
         let mut hosts = [(vec![], contents.paused_hosts as f64)].into_iter();
         gauge("callback_hosts_paused", "Hosts of callbacks that are paused", &mut hosts)?;
+        let mut hosts = [(vec![], contents.failing_hosts as f64)].into_iter();
+        gauge("callback_hosts_failing", "Hosts of callbacks that fail", &mut hosts)?;
         let ticks = |tick: fn(&ScheduleGauges) -> Option<f64>| {
             contents.schedules.iter().filter_map(move |schedule| {
                 Some((vec![("schedule", schedule.schedule.clone())], tick(schedule)?))

@@ -28,10 +28,16 @@ answer! {
         paused: bool,
         /// Since when it is paused, RFC 3339 in UTC with ms.
         paused_at: Option<Instant>,
+        /// Whether its calls fail, so that messages wait for it without an attempt but for probes.
+        failing: bool,
+        /// Since when it fails, RFC 3339 in UTC with ms.
+        failing_since: Option<Instant>,
+        /// When the next probe may begin, RFC 3339 in UTC with ms. Only while it fails.
+        next_probe_at: Option<Instant>,
         /// Calls under way.
         in_flight: i64,
-        /// Messages that are due and wait for a place, or until the host is resumed: those that the instances have looked at, at
-        /// most 65,536 for each topic and instance.
+        /// Messages that are due and wait for a place, until the host is resumed, or until it answers again: those that the instances
+        /// have looked at, at most 65,536 for each topic and instance; all while it fails.
         waiting: i64,
         /// Calls of the last five minutes.
         outcomes: CallOutcomes,
@@ -75,6 +81,9 @@ impl From<store::HostReport> for CallbackHost {
         Self {
             paused: found.paused_at.is_some(),
             paused_at: found.paused_at.map(Instant),
+            failing: found.failing.is_some(),
+            failing_since: found.failing.map(|(since, _)| Instant(since)),
+            next_probe_at: found.failing.map(|(_, probe_at)| Instant(probe_at)),
             in_flight: found.in_flight,
             waiting: found.waiting,
             outcomes: found.short.into(),
@@ -92,8 +101,8 @@ impl From<store::HostReport> for CallbackHost {
 
 /// List the hosts of callbacks.
 ///
-/// Returns the hosts that were called in the last hour, that messages wait for, or that are paused, in order of their names: the paused
-/// ones and the thousand with the most calls. The figures are those of all instances, some seconds old; an instance that stops takes its own
+/// Returns the hosts that were called in the last hour, that messages wait for, that are paused or that fail, in order of their names: the paused and
+/// failing ones and the thousand with the most calls. The figures are those of all instances, some seconds old; an instance that stops takes its own
 /// with it. A key that may not read all topics sees the hosts that those are sent to which it may read, and only their figures.
 #[utoipa::path(
     get, path = "/callbacks/hosts", tag = "callbacks", params(PageParams),
@@ -130,7 +139,7 @@ pub async fn pause_callback_host(cx: Context, HostPath(host): HostPath, _: NoBod
 
 /// Resume a host.
 ///
-/// Calls to the host begin again. Resuming a host that is not paused changes nothing.
+/// Calls to the host begin again, also where it was failing. Resuming a host that is neither paused nor failing changes nothing.
 #[utoipa::path(
     post, path = "/callbacks/hosts/{host}/resume", tag = "callbacks", params(HostPath),
     responses((status = 200, description = "The host", body = CallbackHost), ResumeHostProblems, RedisProblems),

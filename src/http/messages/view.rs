@@ -72,11 +72,11 @@ answer! {
     pub struct Waiting<'a> {
         /// The first reason that holds.
         reason: WaitingReason,
-        /// When that ends: for `lease`, `backoff`, `due` and `rate`.
+        /// When that ends: for `lease`, `backoff`, `due` and `rate`. For `host_failing`: when the next probe may begin.
         until: Option<Instant>,
         /// The error after which it waits, if one was given. For `backoff`. At most 1024 characters.
         error: Option<&'a str>,
-        /// The host of its call, name and port. For `host_paused`.
+        /// The host of its call, name and port. For `host_paused` and `host_failing`.
         #[example = "example.com:443"]
         host: Option<&'a str>,
         /// The first of the messages of its group that are ahead of it. For `group`.
@@ -93,8 +93,8 @@ answer! {
 /// Why a message is not being worked on; of several reasons the first in this list. `lease`: a consumer has it. `topic_paused`: its
 /// topic is paused. `backoff`: it failed and waits for its next attempt. `due`: it is not due yet. `host_paused`: calls to its
 /// host are paused. `group_paused`: its group is paused. `group`: others of its group come first. `limit`: its topic has `max_leased`
-/// messages leased. `rate`: the rate of its group or its topic is used up. `no_place`: as many calls are under way as may.
-/// `consumer`: it is ready, and waits for a consumer, or for dueq to call it.
+/// messages leased. `rate`: the rate of its group or its topic is used up. `host_failing`: calls to its host fail, and the next probe
+/// may begin at `until`. `no_place`: as many calls are under way as may. `consumer`: it is ready, and waits for a consumer, or for dueq to call it.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WaitingReason {
@@ -107,6 +107,7 @@ pub enum WaitingReason {
     Group,
     Limit,
     Rate,
+    HostFailing,
     NoPlace,
     Consumer,
 }
@@ -148,6 +149,9 @@ impl<'a> From<&'a WaitingFor> for Waiting<'a> {
                 Self { max_leased: Some(*most), ..none(WaitingReason::Limit) }
             }
             WaitingFor::Rate(at) => until(WaitingReason::Rate, at),
+            WaitingFor::HostFailing(host, at) => {
+                Self { host: Some(host), ..until(WaitingReason::HostFailing, at) }
+            }
             WaitingFor::NoPlace(place) => {
                 Self { place: Some(*place), ..none(WaitingReason::NoPlace) }
             }

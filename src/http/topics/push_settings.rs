@@ -11,8 +11,9 @@ use crate::{
     topics::settings::{Said, configured, shown},
 };
 use dueq_model::{
-    Auth, CallMethod, CallUrl, MASK, MAX_CERT_NAME, MAX_HEADERS, MAX_IN_FLIGHT, MAX_SECRETS,
-    Millis, Push, Retry, SigningSecret, masked, names_header, push_settings, unmasked,
+    Auth, CallMethod, CallUrl, MASK, MAX_CERT_NAME, MAX_FAILING_AFTER, MAX_FAILING_OVER_MS,
+    MAX_HEADERS, MAX_IN_FLIGHT, MAX_SECRETS, MIN_FAILING_OVER_MS, Millis, Push, Retry,
+    SigningSecret, masked, names_header, push_settings, unmasked,
 };
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -170,6 +171,10 @@ mod tests {
             (r#"{"headers":{"a b":"a"}}"#, "headers.a b"),
             (r#"{"secrets":["whsec_"]}"#, "secrets[0]"),
             (r#"{"connect_timeout_ms":99}"#, "connect_timeout_ms"),
+            (r#"{"failing_after":-1}"#, "failing_after"),
+            (r#"{"failing_after":10001}"#, "failing_after"),
+            (r#"{"failing_over_ms":99}"#, "failing_over_ms"),
+            (r#"{"failing_over_ms":3600001}"#, "failing_over_ms"),
             (r#"{"retry":["5xx"]}"#, "retry"),
             (r#"{"auth":{"kind":"basic","username":"a"}}"#, "auth.password"),
             (r#"{"retry":{"on":["200"]}}"#, "retry.on[0]"),

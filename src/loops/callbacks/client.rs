@@ -216,6 +216,10 @@ impl Caller {
                 }
             };
         };
+        let answered = match &answer {
+            Ok(answer) => Some(!answer.status().is_server_error()),
+            Err((_, why)) => why.answered(),
+        };
         let verdict = match answer {
             Ok(answer) => {
                 let now = now + millis(began);
@@ -237,7 +241,7 @@ impl Caller {
             }
         };
         report.duration_ms = millis(began);
-        Some(CallOutcome { report, verdict })
+        Some(CallOutcome { report, verdict, answered })
     }
 }
 

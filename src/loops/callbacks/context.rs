@@ -21,6 +21,8 @@ pub(super) enum Report {
         took: Option<Duration>,
         /// Whether there was an answer.
         answered: bool,
+        /// Whether that was no 5xx, if the call says anything about its host.
+        well: Option<bool>,
     },
     /// A message for this host is parked.
     Parked(HostKey, Parked),
@@ -66,12 +68,14 @@ pub(super) struct InFlight {
     pub began: Option<Instant>,
     /// Whether there was an answer.
     pub answered: bool,
+    /// Whether that was no 5xx, if the call says anything about its host.
+    pub well: Option<bool>,
 }
 
 impl InFlight {
     pub fn new(context: &Arc<DispatchContext>, host: HostKey) -> Self {
         context.metrics.in_flight.inc();
-        Self { context: context.clone(), host, began: None, answered: false }
+        Self { context: context.clone(), host, began: None, answered: false, well: None }
     }
 }
 
@@ -81,6 +85,7 @@ impl Drop for InFlight {
         let host = std::mem::take(&mut self.host);
         let took = self.began.map(|began| began.elapsed());
         // The sender of a topic that is no longer pushed has ended.
-        let _ = self.context.reports.send(Report::Ended { host, took, answered: self.answered });
+        let (answered, well) = (self.answered, self.well);
+        let _ = self.context.reports.send(Report::Ended { host, took, answered, well });
     }
 }

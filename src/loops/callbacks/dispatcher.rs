@@ -15,7 +15,8 @@ use dueq_model::{
     is_shared, signing_keys,
 };
 use dueq_store::{
-    Ack, Call, CallCounts, CallEnd, Extend, Granted, InForce, Nack, NackKind, NackRequest, Settle,
+    Ack, Call, CallCounts, CallEnd, Extend, Granted, HostTurn, InForce, Nack, NackKind,
+    NackRequest, Settle,
 };
 use http::{HeaderName, HeaderValue};
 use std::{
@@ -80,6 +81,10 @@ impl Dispatcher {
             context.metrics.lateness_seconds.observe(late);
             let outcome = this.call(&context, &granted, started_at).await;
             slot.answered = outcome.as_ref().is_some_and(|it| it.report.status.is_some());
+            slot.well = outcome.as_ref().and_then(|it| it.answered);
+            if let Some(outcome) = &outcome {
+                this.judge(&context, &slot.host, outcome);
+            }
             // The next call need not wait for Redis to record this one.
             drop(slot);
             match outcome {
@@ -130,6 +135,9 @@ impl Dispatcher {
             if self.store.is_host_paused(host) {
                 return Ok(false);
             }
+            if context.push.failing_after() > 0 && !self.store.begin_probe(host).await? {
+                return Ok(false);
+            }
             if granted.key.is_some() {
                 self.store.start_call(&context.topic, granted.id).await?;
             }
@@ -146,14 +154,34 @@ impl Dispatcher {
         None
     }
 
+    /// Notes what the call has shown of its host, and has all instances know if it fails now or answers again.
+    fn judge(&self, context: &Arc<DispatchContext>, host: &HostKey, outcome: &CallOutcome) {
+        let Some(answered) = outcome.answered else { return };
+        let Some(turn) = self.store.judge(&context.push, host, answered) else { return };
+        let (this, context, host) = (self.clone(), context.clone(), host.clone());
+        let error = outcome.report.failure().map(Cow::into_owned).unwrap_or_default();
+        self.spawn(async move {
+            match this.store.turn_host(&host, &context.topic, turn, &error).await {
+                Ok(true) if turn == HostTurn::Answers => tracing::info!(host, "host answers again"),
+                Ok(true) => tracing::warn!(host, error, "host fails: its messages wait"),
+                Ok(false) => {}
+                Err(error) => {
+                    tracing::debug!(host, %error, "the state of a host is not written down")
+                }
+            }
+        });
+    }
+
     /// Gives back a message that has no slot before `until`, for lack of this place, and reports it to its sender. If that has ended, the message is
-    /// made due at once, since nobody else would fetch it back before its time.
+    /// made due at once, since nobody else would fetch it back before its time. If `fails`, its host does, and it is not reported:
+    /// the store makes it due.
     pub fn park(
         &self,
         context: Arc<DispatchContext>,
         granted: Granted,
         until: Millis,
         place: Option<CallPlace>,
+        fails: bool,
     ) {
         let this = self.clone();
         self.spawn(async move {
@@ -163,6 +191,9 @@ impl Dispatcher {
             let since = this.retry(&granted, park).await.and_then(|parked| parked.due_at);
             let due_at = since.unwrap_or(granted.due_at);
             let parked = Parked { id: granted.id, until, due_at };
+            if fails && this.store.failing(&context.host(&granted.body)).is_some() {
+                return;
+            }
             let report = Report::Parked(context.host(&granted.body), parked);
             if context.reports.send(report).is_err() {
                 this.fetch(&context.topic, &[parked]).await;
@@ -227,7 +258,8 @@ impl Dispatcher {
             }
             Err(error) => {
                 let report = CallReport { error: Some(error.to_string()), ..CallReport::default() };
-                return Some(CallOutcome { report, verdict: Verdict::Retry { after: None } });
+                let verdict = Verdict::Retry { after: None };
+                return Some(CallOutcome { report, verdict, answered: None });
             }
         };
         let cancelled = async {
@@ -272,7 +304,7 @@ impl Dispatcher {
         context: &DispatchContext,
         granted: &Granted,
         started_at: Millis,
-        CallOutcome { report, verdict }: CallOutcome,
+        CallOutcome { report, verdict, .. }: CallOutcome,
     ) {
         let host = context.host(&granted.body);
         let (took_ms, error) = (report.duration_ms, report.failure().map(Cow::into_owned));

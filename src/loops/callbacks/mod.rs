@@ -29,10 +29,15 @@ pub use request::{CallRequest, NoUrl, build};
 use dispatcher::Dispatcher;
 use dueq_base::{metrics::Metrics, traces::Traces};
 use dueq_longpoll::LongPolls;
-use dueq_model::{SigningSecret, TopicName};
+use dueq_model::{SigningSecret, TopicName, error::Error};
 use dueq_store::Store;
 use sender::Sender;
-use std::{collections::HashSet, convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    convert::Infallible,
+    sync::Arc,
+    time::Duration,
+};
 use tokio::{sync::watch, task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -76,7 +81,7 @@ pub async fn send_callbacks(sending: Sending, stopping: CancellationToken) {
     let polls = sending.polls.clone();
     tokio::select! {
         () = send_all(sending, stopping) => {}
-        never = follow_paused_hosts(&store, &polls) => match never {},
+        never = follow_hosts(&store, &polls) => match never {},
         never = report_hosts(&store) => match never {},
     }
     if let Err(error) = store.forget_hosts().await {
@@ -143,17 +148,26 @@ async fn send_all(sending: Sending, stopping: CancellationToken) {
     dispatcher.drain().await;
 }
 
-/// Keeps the paused hosts known. Runs until the future is dropped.
-async fn follow_paused_hosts(store: &Store, polls: &LongPolls) -> Infallible {
+/// Keeps the paused hosts and those that fail known, and tends the latter. Runs until the future is dropped.
+async fn follow_hosts(store: &Store, polls: &LongPolls) -> Infallible {
     let mut changes = polls.pushed();
+    let mut tried = HashMap::new();
     loop {
         changes.mark_unchanged();
-        let read = store.read_paused_hosts().await;
+        let read = async {
+            // What is paused comes last: nothing is called before it is known.
+            let next_ms = store.tend_failing_hosts(&mut tried).await?;
+            store.read_paused_hosts().await?;
+            Ok::<_, Error>(next_ms)
+        };
+        let read = read.await;
         let is_notified = read.is_ok() && store.hears_wakes();
-        let pause = if is_notified { POLL_INTERVAL } else { RETRY_INTERVAL };
+        let longest = if is_notified { POLL_INTERVAL } else { RETRY_INTERVAL };
+        let next_ms = read.ok().flatten();
+        let pause = next_ms.map(|ms| Duration::from_millis(ms.unsigned_abs())).unwrap_or(longest);
         tokio::select! {
             _ = changes.changed() => {}
-            () = sleep(pause) => {}
+            () = sleep(pause.min(longest)) => {}
         }
     }
 }

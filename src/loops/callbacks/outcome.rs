@@ -29,6 +29,8 @@ pub struct CallOutcome {
     pub report: CallReport,
     /// What happens to the message.
     pub verdict: Verdict,
+    /// Whether the host answered, other than with a 5xx. `None`: the call says nothing about that.
+    pub answered: Option<bool>,
 }
 
 /// Why a call got no answer.
@@ -45,6 +47,11 @@ pub(super) enum NoAnswer {
 }
 
 impl NoAnswer {
+    /// Whether the host answered, which the call may not say.
+    pub fn answered(self) -> Option<bool> {
+        matches!(self, Self::Connect | Self::Timeout).then_some(false)
+    }
+
     /// Returns the verdict.
     pub fn verdict(self, retry: Option<&Retry>) -> Verdict {
         let decided = |cause| retry.and_then(|retry| retry.decides(cause));

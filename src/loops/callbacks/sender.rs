@@ -6,15 +6,15 @@ use super::{
     context::{DispatchContext, Report},
     dispatcher::{Dispatcher, LEASE_MS},
     parked::{Parked, ParkedMessages},
-    slots::{HostKey, Limits, Offered, Parking, Slots},
+    slots::{Gate, Gates, HostKey, Limits, Offered, Parking, Slots},
 };
 use dueq_base::metrics::CallMetrics;
-use dueq_model::{Push, TopicName, error::Error};
+use dueq_model::{CallPlace, Push, TopicName, error::Error};
 use dueq_store::{Granted, Grants, LeaseOptions, Places};
 use futures_util::future::{BoxFuture, FutureExt as _};
 use std::{cmp::Reverse, collections::HashMap, sync::Arc, time::Duration};
 use tokio::{
-    sync::mpsc,
+    sync::{mpsc, watch},
     time::{Instant, MissedTickBehavior, interval, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
@@ -85,7 +85,8 @@ impl Sender {
         let mut lease_rate = None;
         let mut changes = self.dispatcher.polls.pushed();
         let mut paused = self.dispatcher.store.paused_hosts();
-        paused.mark_changed();
+        let mut failing = self.dispatcher.store.failing_hosts();
+        let mut gated_by = None;
         while !stopping.is_cancelled() {
             let Ok(context) = self.context().await else {
                 pause(RETRY_INTERVAL, &stopping).await;
@@ -93,6 +94,11 @@ impl Sender {
             };
             let Some(context) = context else { break };
             let limits = limits_of(&context.push);
+            // Whether it heeds failing hosts is one of its settings.
+            if gated_by != Some(context.revision) {
+                gated_by = Some(context.revision);
+                paused.mark_changed();
+            }
             while let Some((host, granted)) = self.slots.begin(Instant::now(), limits) {
                 self.dispatcher.begin(context.clone(), host, granted);
             }
@@ -118,10 +124,10 @@ impl Sender {
             tokio::select! {
                 biased;
                 () = stopping.cancelled() => {}
-                // The store, which has the other end, is there.
-                _ = paused.changed() => {
-                    let (now, hosts) = (Instant::now(), paused.borrow_and_update().clone());
-                    self.slots.pause(hosts.unwrap_or_default(), now);
+                // The store, which has the other ends, is there.
+                () = either(&mut paused, &mut failing) => {
+                    let now = Instant::now();
+                    self.slots.set_gates(self.gates(&context.push, now), now);
                     let overdue = self.slots.overdue(now, limits);
                     self.park(&context, overdue).await;
                 }
@@ -154,6 +160,9 @@ impl Sender {
             }
         }
         drop(lease);
+        if !stopping.is_cancelled() {
+            self.release_put_off();
+        }
         self.dispatcher.store.note_places(&self.name, HashMap::new());
         for granted in self.slots.clear() {
             let dispatcher = self.dispatcher.clone();
@@ -167,6 +176,34 @@ impl Sender {
         }
         let parked = self.parked_messages.clear();
         self.fetch(parked);
+    }
+
+    /// How calls may begin to hosts that are paused, that fail, or that failed.
+    fn gates(&self, push: &Push, now: Instant) -> Gates {
+        let store = &self.dispatcher.store;
+        let mut gates = Gates::new();
+        if push.failing_after() > 0 {
+            for (host, failing) in store.failing_hosts().borrow().iter() {
+                let wait = (failing.probe_at - store.now()).max(0).unsigned_abs();
+                let probe_at = now + Duration::from_millis(wait);
+                let gate =
+                    if failing.is_closed() { Gate::Failing(probe_at) } else { Gate::Opening };
+                gates.insert(host.clone(), gate);
+            }
+        }
+        let paused = store.paused_hosts().borrow().clone().unwrap_or_default();
+        gates.extend(paused.keys().map(|host| (host.clone(), Gate::Paused)));
+        gates
+    }
+
+    /// Makes the messages due that wait for failing hosts.
+    fn release_put_off(&self) {
+        let (dispatcher, topic) = (self.dispatcher.clone(), self.name.clone());
+        self.dispatcher.spawn(async move {
+            if let Err(error) = dispatcher.store.release_topic(&topic).await {
+                tracing::debug!(%topic, %error, "messages for failing hosts wait for these on");
+            }
+        });
     }
 
     fn is_active(&self) -> bool {
@@ -225,6 +262,10 @@ impl Sender {
             None => self.name.is_callbacks().then(Push::of_callbacks),
         };
         let Some(push) = push else { return Ok(None) };
+        if self.context.is_some() {
+            // Their messages may have another URL now, or need not wait.
+            self.release_put_off();
+        }
         let context = Arc::new(DispatchContext {
             topic: self.name.clone(),
             revision,
@@ -242,7 +283,10 @@ impl Sender {
         let (now, mut next) = (Instant::now(), Some(report));
         while let Some(report) = next {
             match report {
-                Report::Ended { host, took, answered } => {
+                Report::Ended { host, took, answered, well } => {
+                    if let Some(well) = well {
+                        self.slots.note_answer(&host, well);
+                    }
                     self.slots.call_ended(&host, took, answered, now);
                 }
                 Report::Parked(host, parked) => {
@@ -290,10 +334,41 @@ impl Sender {
         }
         let now = self.dispatcher.store.now();
         for (granted, wait, place) in parked {
-            let until = now + wait.as_millis() as i64;
-            self.dispatcher.park(context.clone(), granted, until, place);
+            match self.put_off_until(context, &granted).await {
+                Some(until) => {
+                    let place = Some(CallPlace::Host);
+                    self.dispatcher.park(context.clone(), granted, until, place, true);
+                }
+                None => {
+                    let until = now + wait.as_millis() as i64;
+                    self.dispatcher.park(context.clone(), granted, until, place, false);
+                }
+            }
         }
     }
+
+    /// Until when to put off a message if its host fails, ms.
+    async fn put_off_until(&self, context: &DispatchContext, granted: &Granted) -> Option<i64> {
+        let store = &self.dispatcher.store;
+        if context.push.failing_after() == 0 || store.failing_hosts().borrow().is_empty() {
+            return None;
+        }
+        let host = context.host(&granted.body);
+        if store.is_host_paused(&host) {
+            return None;
+        }
+        store.put_off_for(&host, &self.name).await.ok().flatten()
+    }
+}
+
+/// Waits until one of them has changed, and marks both as seen.
+async fn either<A, B>(a: &mut watch::Receiver<A>, b: &mut watch::Receiver<B>) {
+    tokio::select! {
+        _ = a.changed() => {}
+        _ = b.changed() => {}
+    }
+    a.mark_unchanged();
+    b.mark_unchanged();
 }
 
 async fn pause(pause: Duration, stopping: &CancellationToken) {

@@ -12,7 +12,7 @@ mod host;
 mod usage;
 
 use dueq_model::CallPlace;
-use dueq_store::PausedHosts;
+pub(super) use host::Gate;
 use host::Host;
 use std::{
     collections::{HashMap, VecDeque},
@@ -39,6 +39,11 @@ const INITIAL_CALL_TIME: Duration = Duration::from_millis(10);
 const SLOW_CALL: Duration = Duration::from_secs(2);
 /// Number of hosts above which idle ones are forgotten.
 const MAX_HOSTS: usize = 1_024;
+/// A host that failed is called as usual once it may have so many calls under way.
+const MAX_OPENING: usize = 1_024;
+
+/// Hosts whose calls may not begin as usual.
+pub(super) type Gates = HashMap<HostKey, Gate>;
 
 /// The call limits of a topic.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +65,7 @@ pub(super) enum Offered<M> {
     Park(M, Duration, Option<CallPlace>),
 }
 
-/// A message to park, for how long, and the place that it lacks; `None`: its host is paused.
+/// A message to park, for how long, and the place that it lacks; `None`: its host is paused, or fails.
 pub(super) type Parking<M> = (M, Duration, Option<CallPlace>);
 
 /// A message that waits for a slot.
@@ -76,7 +81,7 @@ pub(super) struct Slots<M> {
     /// Hosts with waiting messages, in round-robin order.
     round_robin: VecDeque<HostKey>,
     usage: Usage,
-    paused: PausedHosts,
+    gates: Gates,
     waiting: usize,
     waiting_bytes: usize,
     /// Moving average of how long calls take, over all hosts.
@@ -99,7 +104,7 @@ impl<M> Slots<M> {
             hosts: HashMap::new(),
             round_robin: VecDeque::new(),
             usage: Usage::default(),
-            paused: PausedHosts::default(),
+            gates: Gates::new(),
             waiting: 0,
             waiting_bytes: 0,
             call_time: INITIAL_CALL_TIME,
@@ -146,11 +151,9 @@ impl<M> Slots<M> {
             let busy = |host: &Host<M>| host.in_flight > 0 || !host.waiting.is_empty();
             self.hosts.retain(|_, host| busy(host) || answers(host));
         }
-        let entry = self.hosts.entry(host.clone()).or_insert_with(|| Host {
-            paused: self.paused.contains_key(&host),
-            ..Host::new(&host, now)
-        });
-        if entry.waiting.is_empty() && entry.has_slot(&self.usage, limits) {
+        let gate = self.gates.get(&host).copied().unwrap_or_default();
+        let entry = self.hosts.entry(host.clone()).or_insert_with(|| Host::new(&host, gate, now));
+        if entry.waiting.is_empty() && entry.has_slot(&self.usage, now, limits) {
             entry.begin(&mut self.usage, now);
             return Offered::Begin(message);
         }
@@ -187,18 +190,29 @@ impl<M> Slots<M> {
         }
     }
 
-    /// Begins no further call to these hosts. Messages that wait for them are overdue.
-    pub fn pause(&mut self, paused: PausedHosts, now: Instant) {
+    /// Notes whether a host answered other than with a 5xx: one that failed gets more calls with each such answer.
+    pub fn note_answer(&mut self, host: &str, well: bool) {
+        let Some(host) = self.hosts.get_mut(host) else { return };
+        let more = |may: usize| if well { may.saturating_add(1) } else { 1 };
+        host.opened = host.opened.map(more).filter(|may| *may < MAX_OPENING);
+    }
+
+    /// Begins calls to these hosts as their gates say, and to all others as usual. Messages that wait for hosts that are paused, or
+    /// that fail, are overdue.
+    pub fn set_gates(&mut self, gates: Gates, now: Instant) {
         for (key, host) in &mut self.hosts {
-            let is_paused = paused.contains_key(key);
-            if is_paused != host.paused {
-                host.paused = is_paused;
+            let gate = gates.get(key).copied().unwrap_or_default();
+            if gate.holds() != host.gate.holds() {
                 // What was expected of it is over.
                 host.next_slot_at = now;
                 host.blocked_since = None;
             }
+            if matches!(host.gate, Gate::Failing(_)) && !gate.holds() {
+                host.opened = Some(1);
+            }
+            host.gate = gate;
         }
-        self.paused = paused;
+        self.gates = gates;
     }
 
     /// Returns the calls under way to each host, and the messages that wait here.
@@ -225,14 +239,14 @@ impl<M> Slots<M> {
     /// times of messages that are parked from now on start over.
     pub fn host_capacity(&mut self, host: &str, now: Instant, limits: Limits) -> usize {
         let free = limits.in_flight.saturating_sub(self.usage.in_flight).min(limits.per_host);
-        if self.paused.contains_key(host) {
+        if self.gates.get(host).is_some_and(|gate| gate.holds()) {
             return 0;
         }
         let Some(host) = self.hosts.get_mut(host) else {
             let state = HostState { silent: true, failed: false, address: ip_of(host) };
             return if self.usage.lacks(state, 0, limits).is_none() { free } else { 0 };
         };
-        if !host.waiting.is_empty() || !host.has_slot(&self.usage, limits) {
+        if !host.waiting.is_empty() || !host.has_slot(&self.usage, now, limits) {
             return 0;
         }
         host.next_slot_at = now;
@@ -240,7 +254,8 @@ impl<M> Slots<M> {
             // One call shows whether the host answers.
             return 1;
         }
-        free.min(limits.per_host - host.in_flight) + host.max_waiting(now, limits)
+        free.min(limits.per_host.min(host.may(now)) - host.in_flight)
+            + host.max_waiting(now, limits)
     }
 
     /// Gives a slot to the next waiting message that can have one, and returns it with its host.
@@ -248,7 +263,7 @@ impl<M> Slots<M> {
         for _ in 0..self.round_robin.len() {
             let key = self.round_robin.pop_front()?;
             let Some(host) = self.hosts.get_mut(&key) else { continue };
-            if !host.has_slot(&self.usage, limits) {
+            if !host.has_slot(&self.usage, now, limits) {
                 self.round_robin.push_back(key);
                 continue;
             }

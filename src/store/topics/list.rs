@@ -140,7 +140,7 @@ impl Store {
         // Only a body says where a call goes.
         let hosts = matches!(listing.state, State::Delayed | State::Ready | State::Blocked)
             && self.registry.find(name).await?.is_some_and(|topic| topic.settings.push.is_some())
-            && self.count_paused_hosts().await? > 0;
+            && self.count_paused_hosts().await? + self.count_failing_hosts().await? > 0;
         let listing = Listing { hosts, ..listing };
         let (topic, next) =
             self.search(name, listing, &mut search, |found| items.push(found)).await?;

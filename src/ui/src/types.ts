@@ -169,6 +169,8 @@ export interface Outcomes {
 export interface Host {
   host: string;
   paused: boolean;
+  failing: boolean;
+  next_probe_at?: string;
   in_flight: number;
   waiting: number;
   /** Of the last five minutes. */

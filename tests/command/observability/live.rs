@@ -35,6 +35,10 @@ fn filled(expression: &str) -> String {
 async fn prepare(client: &Client, receiver: &Receiver) {
     client.configure("full", json!({"max_messages": 1})).await;
     client.configure("expiring", json!({"lease_ms": 1000})).await;
+    let push = json!({"url": "http://127.0.0.2:1/", "failing_after": 1, "failing_over_ms": 100});
+    client
+        .configure("down", json!({"push": push, "backoff": {"kind": "fixed", "base_ms": 200}}))
+        .await;
     for topic in ["full", "expiring", "late", "lying", "dying", "held"] {
         client.published(topic, json!({"payload": 1})).await;
     }
@@ -61,6 +65,7 @@ async fn trouble(client: &Client, redis: &Redis) {
 /// What must go on, since it is its rate that counts: refusals, leases that expire or come late, calls that fail.
 async fn go_on(client: &Client, receiver: &Receiver, round: u64) {
     client.publish("full", json!({"payload": 2})).await.problem(429, "topic_full");
+    client.published("down", json!({"payload": round})).await;
     client.published("expiring", json!({"payload": round})).await;
     client.lease("expiring", json!({})).await.expect(200);
     client.published("late", json!({"payload": round})).await;
@@ -120,7 +125,7 @@ async fn every_alert_fires_and_every_panel_shows_something() {
     let limit = limit.split('.').next().unwrap();
     let _: () = redis.command(&["CONFIG", "SET", "maxmemory", limit]).await;
     let last = "DueqNotReady".to_owned();
-    assert!(alerts.remove(&last) && alerts.len() == 9, "{alerts:?}");
+    assert!(alerts.remove(&last) && alerts.len() == 10, "{alerts:?}");
     let firing =
         fire(&prometheus, &alerts, async |round| go_on(&client, &receiver, round).await).await;
     for (alert, label, wanted) in [

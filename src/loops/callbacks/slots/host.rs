@@ -18,11 +18,33 @@ pub(super) const HELD_INTERVAL: Duration = Duration::from_millis(2);
 /// …but none comes back later than this.
 pub(super) const MAX_HELD_TIME: Duration = Duration::from_secs(300);
 
+/// Whether calls to a host may begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in super::super) enum Gate {
+    /// They may.
+    #[default]
+    Open,
+    /// It failed, and is being called again.
+    Opening,
+    /// It fails: one may, from then on.
+    Failing(Instant),
+    /// It is paused.
+    Paused,
+}
+
+impl Gate {
+    /// Do messages wait until it opens?
+    pub fn holds(self) -> bool {
+        matches!(self, Self::Failing(_) | Self::Paused)
+    }
+}
+
 /// A host, and the messages that wait for it.
 pub(super) struct Host<M> {
     pub in_flight: usize,
-    /// It is paused: no call begins.
-    pub paused: bool,
+    pub gate: Gate,
+    /// After it failed: how many calls may be under way, one more with each that is answered.
+    pub opened: Option<usize>,
     pub state: HostState,
     /// How long its last answered call took.
     pub last_answer_time: Duration,
@@ -38,10 +60,11 @@ pub(super) struct Host<M> {
 }
 
 impl<M> Host<M> {
-    pub fn new(key: &str, now: Instant) -> Self {
+    pub fn new(key: &str, gate: Gate, now: Instant) -> Self {
         Self {
             in_flight: 0,
-            paused: false,
+            gate,
+            opened: (gate == Gate::Opening).then_some(1),
             state: HostState { silent: true, failed: false, address: ip_of(key) },
             last_answer_time: Duration::ZERO,
             blocked_since: None,
@@ -52,14 +75,23 @@ impl<M> Host<M> {
         }
     }
 
-    pub fn has_slot(&self, usage: &Usage, limits: Limits) -> bool {
-        !self.paused && usage.lacks(self.state, self.in_flight, limits).is_none()
+    pub fn has_slot(&self, usage: &Usage, now: Instant, limits: Limits) -> bool {
+        self.in_flight < self.may(now) && usage.lacks(self.state, self.in_flight, limits).is_none()
+    }
+
+    /// How many calls may be under way, whatever its topic allows.
+    pub fn may(&self, now: Instant) -> usize {
+        match self.gate {
+            Gate::Paused => 0,
+            Gate::Failing(probe_at) => usize::from(probe_at <= now),
+            Gate::Open | Gate::Opening => self.opened.unwrap_or(usize::MAX),
+        }
     }
 
     /// The place that messages wait for which it has no slot for; `None` while it is paused.
     pub fn lacks(&self, usage: &Usage, limits: Limits) -> Option<CallPlace> {
         let lacks = || usage.lacks(self.state, self.in_flight, limits).unwrap_or(CallPlace::Host);
-        (!self.paused).then(lacks)
+        (!self.gate.holds()).then(lacks)
     }
 
     pub fn begin(&mut self, usage: &mut Usage, now: Instant) {
@@ -88,16 +120,17 @@ impl<M> Host<M> {
 
     /// Maximum number of messages for it that wait here.
     pub fn max_waiting(&self, now: Instant, limits: Limits) -> usize {
-        if self.paused {
+        if self.gate.holds() {
             return 0;
         }
-        calls_within_window(limits.per_host.min(limits.in_flight), self.expected_call_time(now))
+        let slots = limits.per_host.min(limits.in_flight).min(self.may(now));
+        calls_within_window(slots, self.expected_call_time(now))
     }
 
     /// Returns for how long to park the next message: until a slot is expected for it. Each parked message has a time of its
     /// own, so that they come back one by one, in order.
     pub fn park(&mut self, now: Instant, limits: Limits) -> Duration {
-        if self.paused {
+        if self.gate.holds() {
             self.next_slot_at = self.next_slot_at.max(now) + HELD_INTERVAL;
             let spread = self.next_slot_at - now;
             let longest = MAX_HELD_TIME - MIN_HELD_TIME;

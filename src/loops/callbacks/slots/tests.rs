@@ -234,11 +234,11 @@ fn messages_of_a_host_without_any_slot_are_parked_ever_longer() {
 #[test]
 fn a_paused_host_gets_no_slot_until_it_is_resumed() {
     let (mut slots, now) = (Slots::new(), Instant::now());
-    let paused = PausedHosts::new([("ill".to_owned(), 1)].into());
+    let paused = Gates::from([("ill".to_owned(), Gate::Paused)]);
     assert_eq!(offer(&mut slots, "ill", 1, now), Offered::Begin(1));
     assert_eq!(offer(&mut slots, "ill", 2, now), Offered::Begin(2));
     assert_eq!(offer(&mut slots, "ill", 3, now), Offered::Wait);
-    slots.pause(paused.clone(), now);
+    slots.set_gates(paused.clone(), now);
     assert_eq!(slots.begin(now, LIMITS), None);
     let parked = slots.overdue(now, LIMITS);
     assert_eq!(parked.iter().map(|(message, ..)| *message).collect::<Vec<_>>(), [3]);
@@ -255,7 +255,7 @@ fn a_paused_host_gets_no_slot_until_it_is_resumed() {
     assert_eq!(offer(&mut slots, "well", 4, now), Offered::Begin(4));
     assert_eq!((slots.host_capacity("ill", now, LIMITS), slots.in_flight()), (0, 2));
     // A host that was never called is paused just so.
-    slots.pause(PausedHosts::new([("new".to_owned(), 1)].into()), now);
+    slots.set_gates(Gates::from([("new".to_owned(), Gate::Paused)]), now);
     assert_eq!(slots.host_capacity("new", now, LIMITS), 0);
     assert!(matches!(offer(&mut slots, "new", 5, now), Offered::Park(5, _, _)));
     assert!(slots.host_capacity("ill", now, LIMITS) > 0);
@@ -265,7 +265,7 @@ fn a_paused_host_gets_no_slot_until_it_is_resumed() {
 #[test]
 fn messages_of_a_paused_host_come_back_within_five_minutes_however_many_there_are() {
     let (mut slots, now) = (Slots::new(), Instant::now());
-    slots.pause(PausedHosts::new([("ill".to_owned(), 1)].into()), now);
+    slots.set_gates(Gates::from([("ill".to_owned(), Gate::Paused)]), now);
     let wait = |message: u32| match offer(&mut slots, "ill", message, now) {
         Offered::Park(_, wait, _) => wait,
         other => panic!("{other:?}"),

@@ -6,9 +6,11 @@
 //! Each instance counts its own calls (`seen`). It writes the counts down every few seconds, and the instance that is asked adds
 //! up what all instances wrote. What an instance wrote counts for a while only, so one that was killed is soon left out.
 
+mod failing;
 mod report;
 mod seen;
 
+pub use failing::{Failing, FailingHosts, HostTurn};
 pub use report::{CallCounts, CallEnd, HostReport, Places};
 
 use crate::{Store, batch::Command, reply::Fields, scripts, scripts::Script};
@@ -40,6 +42,9 @@ pub(crate) struct Hosts {
     seen: Mutex<Seen>,
     /// `None` until they are first read.
     paused: watch::Sender<Option<PausedHosts>>,
+    failing: watch::Sender<FailingHosts>,
+    /// Hosts whose last calls have failed.
+    rows: Mutex<HashMap<String, failing::Row>>,
     /// Held while they are read, so that what was read later stays.
     reading: tokio::sync::Mutex<()>,
     /// Redis has a report of this instance.
@@ -95,7 +100,8 @@ impl Store {
         Ok(crate::reply::int(self.lanes.command(count).await?)?)
     }
 
-    /// Lets no further call to this host begin, on any instance, or lets them begin again; this one knows when the future ends.
+    /// Lets no further call to this host begin, on any instance, or lets them begin again, also where it
+    /// fails; this one knows when the future ends.
     ///
     /// Errors: `TooManyPausedHosts`; `CallbackHostNotFound` where no instance knows it and it was not paused;
     /// `RedisUnavailable`, `OutcomeUnknown`.
@@ -111,18 +117,22 @@ impl Store {
         if answer == Some("FULL") {
             return Err(Error::TooManyPausedHosts(MAX_PAUSED));
         }
+        let reopened = !paused && {
+            self.read_failing_hosts().await.map_err(Error::after_change)?;
+            self.open_host(host.as_str()).await.map_err(Error::after_change)?
+        };
         let hosts = self.call_hosts(|_| true).await.map_err(Error::after_change)?;
         let found = hosts.into_iter().find(|found| found.host == host.as_str());
-        let unseen = (answer == Some("OK")).then(|| HostReport::of(host.as_str()));
+        let unseen = (answer == Some("OK") || reopened).then(|| HostReport::of(host.as_str()));
         found.or(unseen).ok_or(Error::CallbackHostNotFound)
     }
 
-    /// The hosts that were called in the last hour, that messages wait for, or that are paused, by name: the paused ones and
+    /// The hosts that were called in the last hour, that messages wait for, that are paused or that fail, by name: these and
     /// the thousand with the most calls. Only what topics have to do with them that are `shown` by name; older versions say none.
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn call_hosts(&self, shown: impl Fn(&str) -> bool) -> Result<Vec<HostReport>, Error> {
-        let paused = self.read_paused_hosts().await?;
+        let (failing, paused) = (self.read_failing_hosts().await?, self.read_paused_hosts().await?);
         let mut hosts: HashMap<String, HostReport> = HashMap::new();
         let mut add = |report: HostReport| {
             if !shown(&report.topic) {
@@ -145,10 +155,20 @@ impl Store {
             }
             hosts.entry(host.clone()).and_modify(|known| known.paused_at = Some(*at));
         }
+        for (host, failing) in failing.iter().filter(|(_, it)| it.is_closed() && it.has_any(&shown))
+        {
+            let known = hosts.entry(host.clone()).or_insert_with(|| HostReport::of(host));
+            known.waiting += self.count_put_off(failing, &shown).await?;
+            known.failures = known.failures.max(failing.failures);
+            known.last_error.get_or_insert_with(|| failing.error.clone());
+            known.failing = Some((failing.since, failing.probe_at));
+        }
         let mut hosts: Vec<_> = hosts.into_values().collect();
         if hosts.len() > MAX_LISTED {
-            hosts.sort_by_key(|host| std::cmp::Reverse((host.paused_at.is_some(), host.calls())));
-            hosts.truncate(MAX_LISTED.max(paused.len()));
+            let held = |host: &HostReport| host.paused_at.is_some() || host.failing.is_some();
+            hosts.sort_by_key(|host| std::cmp::Reverse((held(host), host.calls())));
+            let held = hosts.iter().filter(|host| held(host)).count();
+            hosts.truncate(MAX_LISTED.max(held));
         }
         hosts.sort_by(|a, b| a.host.cmp(&b.host));
         Ok(hosts)

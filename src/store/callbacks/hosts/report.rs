@@ -60,6 +60,9 @@ pub struct HostReport {
     /// Since when it is paused (ms), if it is: the same for all instances.
     #[serde(skip)]
     pub paused_at: Option<Millis>,
+    /// Since when it fails, and when the next probe may begin (ms), if it does.
+    #[serde(skip)]
+    pub failing: Option<(Millis, Millis)>,
     /// Calls under way.
     pub in_flight: i64,
     /// Messages that wait for a place, or until it is resumed.

@@ -51,14 +51,14 @@ function Hosts() {
     return <Card title="Hosts"><Empty title="No host was called lately">Hosts appear here with their first call.</Empty></Card>;
   }
   // The ill ones first; those alike by name, so that rows keep their places.
-  const ill = ({ consecutive_failures, outcomes: { failed, dead } }: Host) => (consecutive_failures > 0 ? 2 : 0) + (failed + dead > 0 ? 1 : 0);
+  const ill = ({ failing, consecutive_failures, outcomes: { failed, dead } }: Host) => (failing ? 4 : 0) + (consecutive_failures > 0 ? 2 : 0) + (failed + dead > 0 ? 1 : 0);
   const hosts = [...data.items].sort((a, b) => ill(b) - ill(a) || (a.host < b.host ? -1 : 1));
   return (
     <Card flush title={many(hosts.length, "host")}>
       <Table label="Hosts" head={["Host", ["In flight", "num"], ["Waiting", "num"], "Delivered, 5 min", ["p99", "num"], "Last error", "!Actions"]}>
-        {hosts.map(({ host, paused, in_flight, waiting, outcomes, p99_ms, consecutive_failures, last_error, last_error_at }) => (
+        {hosts.map(({ host, paused, failing, next_probe_at, in_flight, waiting, outcomes, p99_ms, consecutive_failures, last_error, last_error_at }) => (
           <tr key={host} data-row="">
-            <th scope="row" class="mono"><Text>{host}</Text>{paused && <span class="badge warn">paused</span>}</th>
+            <th scope="row" class="mono"><Text>{host}</Text>{paused && <span class="badge warn">paused</span>}{failing && <span class="badge bad">failing</span>}</th>
             <td class="num"><Num value={in_flight} /></td>
             <td class="num"><Num value={waiting} /></td>
             <td><Ended of={outcomes} /></td>
@@ -66,14 +66,15 @@ function Hosts() {
             <td class="error-text" title={last_error && plain(last_error)}>
               {last_error ? <Text>{last_error}</Text> : <span class="nil">–</span>}
               {last_error_at && <span class="hint block">{consecutive_failures > 1 && `${count(consecutive_failures)} in a row, `}<Time at={last_error_at} /></span>}
+              {next_probe_at && <span class="hint block">next probe <Time at={next_probe_at} /></span>}
             </td>
             <td class="end">
               <Button
-                icon={paused ? "play" : "pause"}
+                icon={paused || failing ? "play" : "pause"}
                 needs={["operate", CALLBACKS]}
-                onClick={() => void attempt(paused ? `${host} is called again` : `${host} is paused; waiting costs no attempt`, () => call(paused ? "resumeCallbackHost" : "pauseCallbackHost", { path: { host } }))}
+                onClick={() => void attempt(paused || failing ? `${host} is called again` : `${host} is paused; waiting costs no attempt`, () => call(paused || failing ? "resumeCallbackHost" : "pauseCallbackHost", { path: { host } }))}
               >
-                {paused ? "Resume" : "Pause"}
+                {paused || failing ? "Resume" : "Pause"}
               </Button>
             </td>
           </tr>

@@ -115,6 +115,7 @@ function Waiting({ message: { topic, group, published_by }, waits }: { message: 
     backoff: <>It failed, and is tried again {at}.{error && <> <Text>{error}</Text></>}</>,
     due: <>It is due {at}.</>,
     host_paused: <>Calls to <Text>{host!}</Text> are paused. {resume(["operate"], () => void attempt(`${host} is called again`, () => call("resumeCallbackHost", { path: { host: host! } })))}</>,
+    host_failing: <>Calls to <Text>{host!}</Text> fail. It is probed {at}. {resume(["operate"], () => void attempt(`${host} is called again`, () => call("resumeCallbackHost", { path: { host: host! } })))}</>,
     group_paused: <>Its group is paused. {resume(["operate", topic], () => setGroupPaused(topic, { group: group!, published_by }, false))}</>,
     group: <>{ahead === 1 ? "One message of its group comes" : `${ahead} messages of its group come`} first, before all <a class="mono" href={to(["messages", message_id!])}>{message_id}</a>.</>,
     limit: <>As many messages are leased as its topic allows: {max_leased}.</>,
