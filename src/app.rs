@@ -4,7 +4,9 @@ mod secrets;
 mod systemd;
 
 use crate::{config::Config, embedded::EmbeddedRedis};
-use dueq_base::{files::write_atomically, metrics::Metrics, reload::Watched, traces::Traces};
+use dueq_base::{
+    files::write_atomically, metrics::Metrics, notify::Notifier, reload::Watched, traces::Traces,
+};
 use dueq_http::{
     self as http, Budget, Handshakes, TrustedProxies,
     access::Access,
@@ -13,7 +15,7 @@ use dueq_http::{
 use dueq_longpoll::LongPolls;
 use dueq_loops::{
     callbacks::{Caller, Sending, Signing, send_callbacks},
-    keep_history, register_instance, run_housekeeping, tick_schedules,
+    keep_history, register_instance, run_housekeeping, tick_schedules, watch_redis,
 };
 use dueq_model::{AddressGuard, Proxy, SigningSecret, Zones};
 use dueq_store::{RedisArgs, Store, StoreOptions};
@@ -222,6 +224,7 @@ async fn serve(
             Some(Caller::new(addresses, config.callbacks.callback_dns, proxy, certificates)?)
         }
     };
+    let notifier = Notifier::start(config.notify_url.clone())?;
     announced(announce(config, &listener)?);
     // Nothing fails from here on, so everything started below is stopped in order.
     let (background, open_connections) = (metrics.background.clone(), metrics.connections.clone());
@@ -231,10 +234,16 @@ async fn serve(
         tokio::spawn(async move { background.keep("housekeeping", task).await })
     };
     let history = {
-        let (background, store) = (background.clone(), store.clone());
-        let task = move || keep_history(store.clone());
+        let (background, store, notifier) = (background.clone(), store.clone(), notifier.clone());
+        let task = move || keep_history(store.clone(), notifier.clone());
         tokio::spawn(async move { background.keep("history", task).await })
     };
+    if notifier.is_on() {
+        let (background, store, notifier) = (background.clone(), store.clone(), notifier.clone());
+        let task = move || watch_redis(store.clone(), notifier.clone());
+        // It ends with the process.
+        reloads.spawn(async move { match background.keep("notifications", task).await {} });
+    }
     let schedules = {
         let (background, store, traces) = (background.clone(), store.clone(), traces.clone());
         let task = move || tick_schedules(store.clone(), traces.clone());
@@ -260,6 +269,7 @@ async fn serve(
             store,
             polls,
             metrics,
+            notifier,
             traces,
             caller,
             secrets,

@@ -3,7 +3,7 @@
 
 use crate::embedded::EmbeddedArgs;
 use clap::{Args, ValueEnum};
-use dueq_base::traces::CallTrace;
+use dueq_base::{notify::NotifyUrl, traces::CallTrace};
 use dueq_http::HttpArgs;
 use dueq_loops::callbacks::CallbackArgs;
 use dueq_store::StoreArgs;
@@ -33,6 +33,10 @@ pub struct Config {
     /// Threads that serve requests [default: one per two processors, at most 4].
     #[arg(long, env = "DUEQ_THREADS", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub threads: Option<u16>,
+    /// Webhook to tell when a host of callbacks fails or answers again, when messages of a topic begin to die, and when Redis cannot be
+    /// used. Incoming webhooks of Slack and Mattermost will do.
+    #[arg(long, env = "DUEQ_NOTIFY_URL", value_name = "URL", hide_env_values = true)]
+    pub notify_url: Option<NotifyUrl>,
     /// How the trace of a callback is related to that of its publish: a trace of its own with a link, or the same trace, for
     /// tools that show no links. Traces are exported where OTEL_EXPORTER_OTLP_ENDPOINT is set.
     #[arg(long, env = "DUEQ_TRACE_CONTEXT", value_enum, default_value = "link")]

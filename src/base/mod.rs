@@ -5,6 +5,7 @@
 pub mod background;
 pub mod files;
 pub mod metrics;
+pub mod notify;
 pub mod reload;
 pub mod remote;
 pub mod seeded;

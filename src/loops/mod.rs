@@ -12,7 +12,7 @@ mod instances;
 mod schedules;
 
 pub use dead_letters::WriteDeadLetter;
-pub use history::keep_history;
+pub use history::{keep_history, watch_redis};
 pub use housekeeping::run_housekeeping;
 pub use instances::register_instance;
 pub use schedules::tick_schedules;

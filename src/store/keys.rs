@@ -24,6 +24,10 @@ pub struct GlobalKeys {
     pub active: String,
     /// hash: partition → how late messages were granted there since
     pub lateness: String,
+    /// string with `:` and a topic's name: there while people have heard in the last hour that its messages die
+    pub died: String,
+    /// string: there while people have heard of late that Redis is back
+    pub told_back: String,
     /// hash: schedule's name → its definition, JSON
     pub schedules: String,
     /// hash: schedule's name → its state; and the counter `:revision`
@@ -73,6 +77,8 @@ impl GlobalKeys {
             sweeps: key("sweeps", "index"),
             active: key("history", "active"),
             lateness: key("history", "lateness"),
+            died: key("history", "died"),
+            told_back: key("history", "told_back"),
             schedules: key("schedules", "entries"),
             schedule_states: key("schedules", "states"),
             schedules_due: key("schedules", "due"),

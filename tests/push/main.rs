@@ -27,6 +27,7 @@ mod later;
 mod limits;
 mod masking;
 mod metrics;
+mod notify;
 mod origins;
 mod places;
 mod pushed;

@@ -19,6 +19,7 @@ use dueq_store::{
     NackRequest, Settle,
 };
 use http::{HeaderName, HeaderValue};
+use serde_json::json;
 use std::{
     borrow::Cow,
     future::Future,
@@ -162,8 +163,19 @@ impl Dispatcher {
         let error = outcome.report.failure().map(Cow::into_owned).unwrap_or_default();
         self.spawn(async move {
             match this.store.turn_host(&host, &context.topic, turn, &error).await {
-                Ok(true) if turn == HostTurn::Answers => tracing::info!(host, "host answers again"),
-                Ok(true) => tracing::warn!(host, error, "host fails: its messages wait"),
+                Ok(true) if turn == HostTurn::Answers => {
+                    tracing::info!(host, "host answers again");
+                    let text = format!("{host} answers again. Its messages are called.");
+                    this.notifier.send("host_back", &text, this.store.now(), json!({"host": host}));
+                }
+                Ok(true) => {
+                    tracing::warn!(host, error, "host fails: its messages wait");
+                    let text =
+                        format!("{host} fails ({error}). Its messages wait until it answers.");
+                    let fields =
+                        json!({"host": host, "error": error, "topic": context.topic.as_str()});
+                    this.notifier.send("host_failing", &text, this.store.now(), fields);
+                }
                 Ok(false) => {}
                 Err(error) => {
                     tracing::debug!(host, %error, "the state of a host is not written down")

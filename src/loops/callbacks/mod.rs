@@ -27,7 +27,7 @@ pub use outcome::{CallOutcome, Verdict};
 pub use request::{CallRequest, NoUrl, build};
 
 use dispatcher::Dispatcher;
-use dueq_base::{metrics::Metrics, traces::Traces};
+use dueq_base::{metrics::Metrics, notify::Notifier, traces::Traces};
 use dueq_longpoll::LongPolls;
 use dueq_model::{SigningSecret, TopicName, error::Error};
 use dueq_store::Store;
@@ -58,6 +58,8 @@ pub struct Sending {
     pub polls: LongPolls,
     /// Where calls are counted.
     pub metrics: Arc<Metrics>,
+    /// Who hears of hosts that fail.
+    pub notifier: Notifier,
     /// Where calls are traced, if they are.
     pub traces: Option<Traces>,
     /// The HTTP client.

@@ -19,10 +19,10 @@ use super::{
     Store,
     batch::{Command, Request},
     partition::{Partition, PartitionName},
-    reply::{CallError, Fields},
+    reply::{CallError, Fields, word},
     scripts,
 };
-use dueq_model::{Millis, error::Error};
+use dueq_model::{Millis, TopicName, error::Error};
 use parking_lot::Mutex;
 use std::{
     sync::atomic::{AtomicBool, AtomicI64, Ordering},
@@ -189,13 +189,37 @@ impl Store {
         Ok(claimed)
     }
 
-    /// Notes what happened in a partition. One that is gone has nothing to be noted.
+    /// Has no message of this topic died in the hour before? Asked when one has, by whoever tells people.
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
-    pub async fn note_history(&self, active: &Active) -> Result<(), Error> {
+    pub async fn is_first_death(&self, topic: &TopicName) -> Result<bool, Error> {
+        let key = format!("{}:{topic}", self.lanes.shared.keys.died);
+        let set = Command::new("SET").arg((key, 1, "PX", 3_600_000, "GET"));
+        Ok(word(&self.lanes.command(set).await?).is_none())
+    }
+
+    /// Is this the first instance that tells people that Redis is back?
+    ///
+    /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn is_first_back(&self) -> Result<bool, Error> {
+        let set =
+            Command::new("SET").arg((&self.lanes.shared.keys.told_back, 1, "PX", 60_000, "NX"));
+        Ok(word(&self.lanes.command(set).await?) == Some("OK"))
+    }
+
+    /// Why Redis cannot be used, or one of its nodes, as far as this instance knows.
+    pub fn outage(&self) -> Option<String> {
+        self.lanes.nodes().iter().find_map(|node| node.backend.outage.cause())
+    }
+
+    /// Notes what happened in a partition. One that is gone has nothing to be noted. Returns how many messages died.
+    ///
+    /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn note_history(&self, active: &Active) -> Result<i64, Error> {
         let noted = self.on(&active.name, |it| note(it, Some(active.at), &active.lateness)).await;
         match noted {
-            Ok(_) | Err(Error::TopicNotFound) => Ok(()),
+            Ok((_, died)) => Ok(died),
+            Err(Error::TopicNotFound) => Ok(0),
             Err(error) => Err(error),
         }
     }
@@ -230,8 +254,8 @@ impl Store {
 }
 
 /// `at`: an instant in the step (ms); none is now.
-fn note(partition: &Partition, at: Option<Millis>, lateness: &Lateness) -> Request<()> {
+fn note(partition: &Partition, at: Option<Millis>, lateness: &Lateness) -> Request<i64> {
     let at = at.map(|at| at.to_string()).unwrap_or_default();
     let note = Command::on_all_with_rare(&scripts::NOTE_HISTORY, partition);
-    note.arg((at, lateness.to_string())).read(partition, |reply| reply.expect("OK"))
+    note.arg((at, lateness.to_string())).read(partition, |reply| reply.int())
 }
