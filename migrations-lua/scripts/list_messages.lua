@@ -1,4 +1,5 @@
 -- @include expire
+-- @include message
 -- @include partition
 -- @include reason
 -- @include time
@@ -11,7 +12,8 @@
 -- ARGV[4] limit: at most 256; of `blocked` 64 are returned at most
 -- ARGV[5] the score of the last message of the page before; '' for the first page
 -- ARGV[6] its member; for the first page '', or how many of the last messages of the set to begin before
--- ARGV[7] bytes of bodies to return at most, but one message at least; 0: no bodies
+-- ARGV[7] bytes of bodies to read at most, but one message at least; 0: no bodies
+-- ARGV[8] '1': without payloads, where a body can be cut
 -- returns: {now, more 0|1, topic's max_attempts, {score, member, …}, extras, bodies, events, ttl or 0,
 --   what `topic_reasons` and `group_reasons` return if they wait} or 'STALE'
 -- cost: HMGET, TIME, 3 ZCOUNT, ZRANGE, HMGET, EXISTS; about 20 calls where the last message is gone; one HGET a message with
@@ -81,6 +83,10 @@ while done < #members and not full do
       full = body_bytes + #body > room
       if full and done > 0 then break end
       body_bytes = body_bytes + #body
+      if ARGV[8] == '1' and string.byte(body) == 1 then
+        local head = #body - payload_bytes(body)
+        if head > 0 then body = string.sub(body, 1, head) end
+      end
       bodies[#bodies + 1] = body
     end
     if some_events then

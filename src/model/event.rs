@@ -75,6 +75,12 @@ pub fn last_error(written: &str) -> Option<String> {
     said.map(|said| said.chars().take(MAX_REASON_CHARS).collect())
 }
 
+/// The status that the last call of the message whose events are written here was answered with; `None` if it had no answer.
+pub fn last_status(written: &str) -> Option<u16> {
+    let call = written.lines().rev().find(|line| line.starts_with("c "))?;
+    Event::read(call)?.call?.status
+}
+
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {

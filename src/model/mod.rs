@@ -36,7 +36,7 @@ pub use backoff::Backoff;
 pub use body::{Body, BodyChange, BrokenBody, Content, OCTETS, Origin};
 pub use call_url::*;
 pub use cron::{Cron, InvalidCron};
-pub use event::{CallReport, Event, EventKind, MAX_EVENTS, last_error};
+pub use event::{CallReport, Event, EventKind, MAX_EVENTS, last_error, last_status};
 pub use group::{GroupLimits, GroupSettings, MAX_GROUP_WEIGHT, MAX_OWN_GROUPS, micros_between};
 pub use id::{
     InvalidMessageId, MEMBER_BYTES, Member, MessageId, PartitionNumber, Route, TopicNumber,

@@ -1,28 +1,36 @@
-//! What people search messages by: `error:timeout header.tenant:42 attempts:>3`. Spaces separate terms, and all of them
-//! must hold. It is read here once and matched in dueq, message by message, so that no search holds Redis.
+//! What people search messages by: `error:timeout -header.tenant:42 OR refused`. Spaces separate terms that must all hold, and
+//! `OR` separates alternatives. It is read here once and matched in dueq, message by message, so that no search holds Redis.
 
 mod field;
 
-use super::{Body, Content, Millis, parse_instant, reason_of};
-use memchr::memmem;
+use super::{Body, CallUrl, Content, MessageId, Millis, parse_instant, reason_of};
+use memchr::{memchr, memmem};
+use std::cell::OnceCell;
 
 /// Terms of one query.
 const MAX_TERMS: usize = 16;
 /// A day, ms.
 const DAY_MS: Millis = 86_400_000;
 /// The names of terms, for the refusal of another.
-const NAMES: &str = "error, reason, key, group, header.NAME, payload, payload.$.FIELD, attempts, priority, at or published";
+const NAMES: &str = "error, reason, status, id, key, group, url, host, header.NAME, payload, payload.$.FIELD, attempts, priority, at or published";
 
 /// A query. Without terms, every message matches.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MessageQuery {
-    terms: Vec<Term>,
+    /// The alternatives: of one of them all terms must hold, or fail to where the first of the pair is true.
+    any: Vec<Vec<(bool, Term)>>,
     text: String,
 }
 
 /// What a query looks at of a message.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
+    /// Its id.
+    pub id: MessageId,
+    /// The status that its last call was answered with.
+    pub status: Option<u16>,
+    /// Where its call goes, where [`MessageQuery::needs_url`].
+    pub url: Option<&'a CallUrl>,
     /// Why it failed last.
     pub error: Option<&'a str>,
     /// Its key.
@@ -43,11 +51,17 @@ pub struct Subject<'a> {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Term {
+    /// In the error, the key, a header or the payload.
+    Word(Pattern),
     Error(Pattern),
     /// The error as it is counted; empty: there is none.
     Reason(String),
+    Status(Range),
+    Id(Pattern),
     Key(Pattern),
     Group(Pattern),
+    Url(Pattern),
+    Host(Pattern),
     Header(String, Pattern),
     Payload(Pattern),
     Field(Vec<String>, FieldTest),
@@ -86,27 +100,40 @@ impl MessageQuery {
         if text.chars().count() > Self::MAX_CHARS {
             return Err(format!("must be a string of at most {} characters", Self::MAX_CHARS));
         }
-        let mut terms = Vec::new();
+        let (mut any, mut terms, mut count) = (Vec::new(), Vec::new(), 0);
         let mut rest = text.trim_start();
         while !rest.is_empty() {
-            if terms.len() == MAX_TERMS {
-                return Err(format!("has more than {MAX_TERMS} terms"));
-            }
             let written = rest.split(char::is_whitespace).next().unwrap_or(rest);
-            let Some((name, after)) = rest.split_once(':').filter(|(n, _)| written.len() > n.len())
-            else {
-                return Err(format!(
-                    "has the term {written} without a name: write {NAMES}, then : and a value"
-                ));
+            let after = if written == "OR" {
+                if terms.is_empty() || written.len() == rest.trim_end().len() {
+                    return Err(
+                        "has OR without a term before and after it; the word is \"OR\"".to_owned()
+                    );
+                }
+                any.push(std::mem::take(&mut terms));
+                &rest[written.len()..]
+            } else {
+                count += 1;
+                if count > MAX_TERMS {
+                    return Err(format!("has more than {MAX_TERMS} terms"));
+                }
+                if written == "-OR" || written == "-" || written.starts_with("--") {
+                    return Err(format!(
+                        "has {written}, where - must be before a term; a word that begins with it needs quotation marks"
+                    ));
+                }
+                let positive = rest.strip_prefix('-');
+                let (term, after) = Term::parse(positive.unwrap_or(rest))?;
+                terms.push((positive.is_some(), term));
+                after
             };
-            let (value, after) = value(after)?;
-            terms.push(Term::read(name, &value)?);
             if !after.is_empty() && !after.starts_with(char::is_whitespace) {
                 return Err("needs a space after a closing quotation mark".to_owned());
             }
             rest = after.trim_start();
         }
-        Ok(Self { terms, text: text.trim().to_owned() })
+        any.extend(Some(terms).filter(|terms| !terms.is_empty()));
+        Ok(Self { any, text: text.trim().to_owned() })
     }
 
     /// As it was written.
@@ -116,14 +143,28 @@ impl MessageQuery {
 
     /// Does it look at payloads or headers?
     pub fn needs_body(&self) -> bool {
-        let bodily =
-            |term: &Term| matches!(term, Term::Header(..) | Term::Payload(_) | Term::Field(..));
-        self.terms.iter().any(bodily)
+        self.has(|term| {
+            matches!(term, Term::Word(_) | Term::Header(..) | Term::Payload(_) | Term::Field(..))
+        })
     }
 
-    /// Do all terms hold? The values of headers that are secret match nothing.
+    /// Does it look at where calls go?
+    pub fn needs_url(&self) -> bool {
+        self.has(|term| matches!(term, Term::Url(_) | Term::Host(_)))
+    }
+
+    fn has(&self, is_such: impl Fn(&Term) -> bool) -> bool {
+        self.any.iter().flatten().any(|(_, term)| is_such(term))
+    }
+
+    /// Do all terms of an alternative hold? Neither a term nor its negation holds of what cannot be known: the value of a header
+    /// that is secret, and a body that is damaged.
     pub fn matches(&self, message: Subject<'_>, is_secret: impl Fn(&str) -> bool) -> bool {
-        self.terms.iter().all(|term| term.holds(message, &is_secret))
+        let texts = OnceCell::new();
+        let holds = |(negated, term): &(bool, Term)| {
+            term.holds(message, &texts, &is_secret) == Some(!negated)
+        };
+        self.any.is_empty() || self.any.iter().any(|terms| terms.iter().all(holds))
     }
 }
 
@@ -148,6 +189,21 @@ fn value(text: &str) -> Result<(String, &str), String> {
 }
 
 impl Term {
+    /// Reads the first term of a text; and what comes after it.
+    fn parse(text: &str) -> Result<(Self, &str), String> {
+        let written = text.split(char::is_whitespace).next().unwrap_or(text);
+        match written.split_once(':').filter(|_| !written.starts_with('"')) {
+            Some((name, _)) => {
+                let (value, after) = value(&text[name.len() + 1..])?;
+                Ok((Self::read(name, &value)?, after))
+            }
+            None => match value(text)? {
+                (word, _) if word.is_empty() => Err("has an empty word".to_owned()),
+                (word, after) => Ok((Self::Word(Pattern::new(&word, true)), after)),
+            },
+        }
+    }
+
     fn read(name: &str, value: &str) -> Result<Self, String> {
         let like = || Pattern::new(value, false);
         let range = || Range::of(value, number);
@@ -160,6 +216,10 @@ impl Term {
         };
         Ok(match name {
             "reason" => Self::Reason(value.to_owned()),
+            "status" => Self::Status(class(value).or_else(range).ok_or_else(|| wrong("a status"))?),
+            "id" => Self::Id(Pattern::new(&value.to_ascii_lowercase(), false)),
+            "url" => Self::Url(Pattern::new(value, true)),
+            "host" => Self::Host(Pattern::new(&value.to_ascii_lowercase(), false)),
             "error" => Self::Error(Pattern::new(value, true)),
             "payload" => Self::Payload(Pattern::new(value, true)),
             "key" => Self::Key(like()),
@@ -177,16 +237,47 @@ impl Term {
                     };
                     Self::Field(path_of(path)?, test)
                 }
-                _ => return Err(format!("has the unknown term {name}: must be {NAMES}")),
+                _ => {
+                    let reason = "a word with a colon needs quotation marks";
+                    return Err(format!("has the unknown term {name}: must be {NAMES}; {reason}"));
+                }
             },
         })
     }
 
-    fn holds(&self, message: Subject<'_>, is_secret: &impl Fn(&str) -> bool) -> bool {
+    /// Does it hold, if that is known? `texts`: see [`texts_of`].
+    fn holds(
+        &self,
+        message: Subject<'_>,
+        texts: &OnceCell<Vec<Vec<u8>>>,
+        is_secret: &impl Fn(&str) -> bool,
+    ) -> Option<bool> {
         let like = |pattern: &Pattern, text: Option<&str>| {
             text.is_some_and(|text| pattern.matches(text.as_bytes()))
         };
-        match self {
+        let body = message.body.filter(|body| body.damaged.is_none());
+        let in_payload = |pattern: &Pattern, body: &Body| {
+            let mut texts = texts.get_or_init(|| texts_of(&body.content)).iter();
+            texts.any(|text| found_in_order(text, &pattern.pieces))
+        };
+        Some(match self {
+            Self::Word(pattern) => {
+                let header = |body: &Body| {
+                    let mut headers = body.headers.iter();
+                    headers.any(|(name, value)| !is_secret(name) && like(pattern, Some(value)))
+                };
+                like(pattern, message.error)
+                    || like(pattern, message.key)
+                    || body.map(|body| header(body) || in_payload(pattern, body))?
+            }
+            Self::Status(range) => message.status.is_some_and(|status| range.has(status.into())),
+            Self::Id(pattern) => like(pattern, Some(&message.id.to_string())),
+            Self::Url(pattern) => like(pattern, message.url.map(CallUrl::as_str)),
+            Self::Host(pattern) => message.url.is_some_and(|url| {
+                let host = url.host();
+                let name = host.rsplit_once(':').map(|(name, _)| name);
+                like(pattern, Some(&host)) || like(pattern, name)
+            }),
             Self::Error(pattern) => like(pattern, message.error),
             Self::Reason(reason) => *reason == message.error.map(reason_of).unwrap_or_default(),
             Self::Key(pattern) => like(pattern, message.key),
@@ -195,21 +286,68 @@ impl Term {
             Self::Priority(range) => range.has(message.priority.into()),
             Self::At(range) => range.has(message.at as f64),
             Self::Published(range) => range.has(message.published as f64),
-            Self::Header(name, pattern) => message.body.is_some_and(|body| {
-                let mut headers = body.headers.iter();
-                headers.any(|(its, value)| {
-                    its.eq_ignore_ascii_case(name) && !is_secret(its) && like(pattern, Some(value))
-                })
-            }),
-            Self::Payload(pattern) => {
-                message.body.is_some_and(|body| pattern.matches(body.content.payload()))
+            Self::Header(name, pattern) => {
+                let its = body?.headers.iter().filter(|(its, _)| its.eq_ignore_ascii_case(name));
+                let (secret, open): (Vec<_>, Vec<_>) = its.partition(|(its, _)| is_secret(its));
+                let is_found = open.into_iter().any(|(_, value)| like(pattern, Some(value)));
+                return Some(is_found).filter(|is_found| *is_found || secret.is_empty());
             }
-            Self::Field(path, test) => message.body.is_some_and(|body| {
-                let Content::Json(json) = &body.content else { return false };
+            Self::Payload(pattern) => in_payload(pattern, body?),
+            Self::Field(path, test) => {
+                let Content::Json(json) = &body?.content else { return Some(false) };
                 field::find(json, path).is_some_and(|found| test.holds(found))
-            }),
-        }
+            }
+        })
     }
+}
+
+/// The texts in which words of a payload are searched, in lower case: as it was written, and if that is JSON with escapes, without.
+fn texts_of(content: &Content) -> Vec<Vec<u8>> {
+    let mut texts = vec![content.payload().to_ascii_lowercase()];
+    if let Content::Json(json) = content
+        && memchr(b'\\', json).is_some()
+    {
+        texts.push(unescaped(json).to_ascii_lowercase());
+    }
+    texts
+}
+
+/// JSON with what its escapes mean in their places.
+fn unescaped(json: &[u8]) -> Vec<u8> {
+    let unit = |text: &[u8]| {
+        let digits = text.strip_prefix(b"\\u")?.get(..4)?;
+        u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    };
+    let (mut text, mut rest) = (Vec::with_capacity(json.len()), json);
+    while let Some(at) = memchr(b'\\', rest) {
+        let (before, escape) = rest.split_at(at);
+        text.extend_from_slice(before);
+        // Two of them in a row can be one character.
+        let units: Vec<u16> = escape.chunks(6).map_while(unit).collect();
+        text.extend_from_slice(String::from_utf16_lossy(&units).as_bytes());
+        let length = match (units.len(), escape.get(1)) {
+            (0, other) => {
+                text.extend(other.map(|other| match other {
+                    b'n' => b'\n',
+                    b't' => b'\t',
+                    b'r' => b'\r',
+                    other => *other,
+                }));
+                2
+            }
+            (units, _) => 6 * units,
+        };
+        rest = escape.get(length..).unwrap_or_default();
+    }
+    text.extend_from_slice(rest);
+    text
+}
+
+/// A class of statuses, such as `5xx`.
+fn class(text: &str) -> Option<Range> {
+    let [hundreds @ b'1'..=b'5', b'x', b'x'] = text.as_bytes() else { return None };
+    let first = f64::from(hundreds - b'0') * 100.0;
+    Some(Range(first, first + 99.0))
 }
 
 /// `.order.items[0].id` in its parts; no parts mean the whole payload.

@@ -15,6 +15,7 @@ use super::{
 use bytes::Bytes;
 use dueq_model::{
     Body, Event, EventKind, MAX_EVENTS, MessageId, Millis, State, error::Error, last_error,
+    last_status,
 };
 use std::sync::Arc;
 
@@ -124,6 +125,8 @@ pub(super) fn read_snapshot(
         key: extra.key,
         expires_at,
         body: Some(body),
+        url: None,
+        last_status: last_status(&written),
         last_error,
         written,
         events,

@@ -5,7 +5,8 @@ use super::waiting::Waits;
 use deadpool_redis::redis::Cmd;
 pub use dueq_model::is_default;
 use dueq_model::{
-    Backoff, Body, BodyChange, CallReport, Event, MessageId, Millis, State, TopicName, WaitingFor,
+    Backoff, Body, BodyChange, CallReport, CallUrl, Event, MessageId, Millis, State, TopicName,
+    WaitingFor,
 };
 use serde::{Deserialize, Serialize};
 
@@ -178,6 +179,10 @@ pub struct MessageSnapshot {
     pub expires_at: Option<Millis>,
     /// Content and headers; `None` in lists without payloads.
     pub body: Option<Body>,
+    /// Where its call goes; only in lists.
+    pub url: Option<CallUrl>,
+    /// The status that its last call was answered with.
+    pub last_status: Option<u16>,
     /// Why it failed last, as `model::last_error` finds it.
     pub last_error: Option<String>,
     /// The stored text of its events: it differs after every change of the message. Empty in lists.

@@ -9,7 +9,7 @@ use super::{
     types::MessageSnapshot,
 };
 use dueq_model::{
-    Body, CallPlace, MessageId, Millis, State, WaitingFor, error::Error, last_failure,
+    Body, CallPlace, CallUrl, MessageId, Millis, State, WaitingFor, error::Error, last_failure,
     micros_between, put_off,
 };
 use futures_util::future::try_join_all;
@@ -108,12 +108,7 @@ impl Waits {
         body: Option<&Body>,
     ) -> Self {
         let (due, put_off) = put_off(written, at).unwrap_or((at, None));
-        let push = topic.settings.push.as_ref();
-        let url = push.zip(body).and_then(|(push, body)| match &body.callback {
-            Some(callback) => Some(&callback.url),
-            None => push.url.as_ref(),
-        });
-        let host = url.map(|url| url.host());
+        let host = body.and_then(|body| topic.call_url(body)).map(CallUrl::host);
         Self { at, due, put_off, failure: last_failure(written), all, own, host }
     }
 
@@ -173,6 +168,12 @@ impl Waits {
 }
 
 impl Topic {
+    /// Where the call of a message with this body goes.
+    pub(crate) fn call_url<'a>(&'a self, body: &'a Body) -> Option<&'a CallUrl> {
+        let push = self.settings.push.as_ref()?;
+        body.callback.as_ref().map(|callback| &callback.url).or(push.url.as_ref())
+    }
+
     /// How many messages of it are granted or called in a second, at most.
     fn rate_per_s(&self) -> Option<f64> {
         self.settings.push.as_ref().map_or(self.settings.rate_per_s, |push| push.rate_per_s)

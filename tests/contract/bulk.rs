@@ -205,6 +205,8 @@ async fn a_query_chooses_what_is_redriven_purged_or_run() {
         let seen = on_topic(&client, &topic, "redrive", query.clone()).await;
         let expected = json!({"redriven": 0, "remaining": 20, "matched": 4, "scanned": 20});
         assert_eq!(seen, expected);
+        let others = json!({"q": "-error:timeout -payload.$.n:<4 OR -refused", "dry_run": true});
+        assert_eq!(on_topic(&client, &topic, "redrive", others).await["matched"], 13 + 4);
         let seen = on_topic(&client, &topic, "redrive", json!({"q": "error:timeout"})).await;
         let expected = json!({"redriven": 4, "remaining": 16, "matched": 4, "scanned": 20});
         assert_eq!(seen, expected);

@@ -38,8 +38,9 @@ async fn each_term_finds_its_messages() {
             "delay_ms": 3_600_000, "headers": {"Tenant": "a b"}, "priority": 7, "key": "cart/9",
         });
         let order = client.published(&topic, order).await;
-        let other = json!({"payload": {"order": {"id": 43}}, "delay_ms": 7_200_000});
-        let other = client.published(&topic, other).await;
+        let other = r#"{"payload":{"order":{"id":43},"by":"\u674e"},"delay_ms":7200000}"#;
+        let other = client.post_text(&format!("/topics/{topic}/messages"), other).await;
+        let other = other.expect(201).text("id").to_owned();
         let bytes = json!({"payload_base64": "AP90ZWEh", "delay_ms": 7_300_000});
         let bytes = client.published(&topic, bytes).await;
         let due_at = client.get(&other).await.json();
@@ -63,12 +64,20 @@ async fn each_term_finds_its_messages() {
             ("published:>2026-01-01", &all),
             ("published:<2026-01-01", &[]),
             ("error:*", &[]),
+            ("tea -key:cart/9 OR priority:7 boxes", &[&order, &bytes]),
+            ("李", &[&other]),
+            ("-李 -payload.$.order.id:42", &[&bytes]),
+            (&format!("id:{order} OR id:{bytes}"), &[&order, &bytes]),
         ] {
             let (items, scanned) = found(&client, &topic, "delayed", query).await;
             let ids = ids(&items);
             assert_eq!(ids.iter().collect::<Vec<_>>(), expected, "{query}");
             assert_eq!(scanned, 3, "{query}");
             assert!(items.iter().all(|item| item.get("payload").is_none()), "{query}");
+        }
+        for query in ["OR", "tea OR", "-", "--tea", "tea:x", "\"\""] {
+            let answer = client.list(&topic, &format!("state=delayed&q={}", encoded(query))).await;
+            unprocessable(answer, "q");
         }
         let page = client.list(&topic, "state=delayed&payload=true&q=key%3Acart%2F9").await;
         let page = page.expect(200).json();

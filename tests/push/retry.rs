@@ -44,6 +44,22 @@ async fn what_neither_list_names_is_dead_at_once() {
         let seen = becomes(&client, &id, state, 1).await;
         assert_eq!(text(&seen, "last_error"), format!("answered {status}"), "{seen}");
         assert_eq!((&seen["attempts"], &seen["attempts_left"]), (&json!(1), &json!(9)), "{seen}");
+        assert_eq!((&seen["last_status"], seen.get("url")), (&json!(status), None), "{seen}");
+    }
+    // Lists show it without payloads, and where the calls went.
+    let host = format!("host:{}", receiver.addr());
+    for (query, statuses) in [
+        ("", &[501, 400, 410, 302][..]),
+        ("status:4xx", &[400, 410]),
+        ("-status:>400 url:http OR status:501", &[501, 400, 302]),
+        (&format!("{host} -status:4xx"), &[501, 302]),
+        (&format!("-{host}"), &[]),
+    ] {
+        let listed = client.listed(&topic, &format!("state=dead&q={}", encoded(query))).await;
+        let seen: Vec<_> = listed.iter().map(|it| it["last_status"].clone()).collect();
+        assert_eq!(json!(seen), json!(statuses), "{query}");
+        let whole = |it: &Value| it["url"] == receiver.url("/") && it.get("payload").is_none();
+        assert!(listed.iter().all(whole), "{listed:?}");
     }
 }
 

@@ -55,6 +55,7 @@ async fn a_message_for_a_paused_host_names_it_and_keeps_its_due_time() {
                 let seen = listed.iter().find(|it| it["id"] == id).unwrap();
                 assert_eq!((&seen["waiting_for"], &seen["due_at"]), (&expected, &sent["due_at"]));
                 assert_eq!(seen.get("payload").is_some(), query.ends_with("true"), "{seen}");
+                assert_eq!(seen["url"], receiver.url("/"), "{seen}");
             }
         }
         // Changes that do not concern its due time leave it where it is, however many there are.

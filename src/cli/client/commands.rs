@@ -162,7 +162,7 @@ const AUTH: Arg = arg(
 
 /// Which messages of a topic a bulk command changes.
 const CHOICE: &[Arg] = &[
-    arg("--query QUERY", "Only messages for which all terms hold, as in `dueq search`.")
+    arg("--query QUERY", "Only messages that it finds, as in `dueq search`; `--query=-error:timeout` if it begins with a minus.")
         .field("q")
         .alias("q"),
     DRY_RUN,
@@ -337,10 +337,14 @@ pub const COMMANDS: &[Command] = &[
             ],
         ])
         .examples(
-            "Terms, of which all must hold:
+            "Terms, of which all must hold; `a b OR c` finds what has a and b, or c, and -term what the term does not:
+  refused                 the last error, the key, a header or the payload contains this
   error:timeout           the last error contains this; * matches any characters
   reason:\"no such *\"      the last error as `dueq dead` groups it
   key:cart/*  group:x     key and group
+  url:/hooks  host:a.com  where its call goes
+  status:5xx              the status of its last call's answer
+  id:019ab000-*
   header.tenant:42        a header
   payload:text            the payload's text
   payload.$.order.id:42   a field of a JSON payload
@@ -351,6 +355,8 @@ pub const COMMANDS: &[Command] = &[
 Examples:
   dueq search orders 'error:timeout attempts:>3'
   dueq search orders 'payload.$.order:42' --state dead,delayed
+  dueq search _callbacks 'host:example.com -status:404' --state dead
+  dueq search orders -- -error:timeout
   dueq search orders key:cart/* --json | jq -r .id",
         ),
     get(

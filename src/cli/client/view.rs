@@ -40,7 +40,9 @@ pub fn messages(items: &[Object]) -> String {
             at("lease_expires_at"),
             item.number("attempts").to_string(),
             item.text("key"),
+            shortened(&clean(&item.text("url"))),
             at("died_at"),
+            item.raw("last_status").unwrap_or_default().to_owned(),
             shortened(&item.text("last_error")),
             item.object("waiting_for").text("reason").replace('_', " "),
         ]
@@ -52,7 +54,9 @@ pub fn messages(items: &[Object]) -> String {
         "lease ends",
         "attempts",
         "key",
+        "url",
         "died",
+        "status",
         "last error",
         "waiting for",
     ];

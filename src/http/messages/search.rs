@@ -97,9 +97,10 @@ request! {
         pub payload: bool = false,
         pub page: Flat<PageParams>,
         /// Only messages for which all terms hold, separated by spaces: `error:timeout`, `reason:"timeout after * s"`,
-        /// `key:cart/*`, `group:x`,
-        /// `header.tenant:42`, `payload:text`, `payload.$.order.id:42`, `attempts:>3`, `priority:0`, `at:>2026-11-20`,
+        /// `status:5xx`, `id:019ab000-*`, `key:cart/*`, `group:x`, `url:/hooks`, `host:example.com`, `header.tenant:42`, `payload:text`, `payload.$.order.id:42`, `attempts:>3`, `priority:0`, `at:>2026-11-20`,
         /// `published:2026-11-20`. `*` stands for any characters, and `"…"` quotes a value with spaces.
+        /// A word without a name is searched in the error, the key, the headers and the payload. `-term` finds those for which the
+        /// term does not hold, and `a b OR c` those for which `a` and `b` hold, or `c`.
         #[example = "error:timeout attempts:>3"]
         pub q: Option<MessageQuery>,
     }
@@ -145,7 +146,7 @@ pub async fn list_messages(
     };
     let round = &cx.round();
     let listing =
-        Listing { state: listed, after, limit, bodies, hosts: false, most_bytes, query, round };
+        Listing { state: listed, after, limit, bodies, urls: false, most_bytes, query, round };
     let (topic, page) = cx.store.list_messages(&name, listing).await?;
     let items = page.items.iter().map(|found| Message::listed(&topic, found)).collect();
     let next_cursor = page.next.as_ref().map(|next| cursor::seal(&list, next));

@@ -2,8 +2,8 @@
 
 use crate::{callbacks::CallbackView, openapi::describe::described, prelude::*};
 use dueq_model::{
-    Backoff, Body, CallPlace, CallReport, Content, Event, EventKind, MessageId, Millis, OCTETS,
-    State as MessageState, TopicName, WaitingFor, masked,
+    Backoff, Body, CallPlace, CallReport, CallUrl, Content, Event, EventKind, MessageId, Millis,
+    OCTETS, State as MessageState, TopicName, WaitingFor, masked,
 };
 use dueq_store::{MessageOptions, MessageSnapshot, Topic};
 use serde::Serialize;
@@ -35,6 +35,11 @@ answer! {
         headers: Option<Cow<'a, BTreeMap<String, String>>>,
         /// Where dueq sends the message. Absent: to the topic's `push.url`.
         callback: Option<CallbackView<'a>>,
+        /// Where its call goes: to its own URL or to its topic's. Only in lists of pushed topics.
+        #[example = "https://example.com/hook"]
+        url: Option<&'a str>,
+        /// The HTTP status that its last call was answered with. Absent if there was no answer or no call.
+        last_status: Option<i64>,
         /// The trace that it was published in, as a W3C `traceparent`, if that is recorded. In lists as `payload` is.
         traceparent: Option<String>,
         /// The key that it was published with.
@@ -225,6 +230,8 @@ impl<'a> Message<'a> {
             content_type: content.content_type,
             headers,
             callback: body.and_then(|body| body.callback.as_ref()).map(CallbackView::from),
+            url: found.url.as_ref().map(CallUrl::as_str),
+            last_status: found.last_status.map(i64::from),
             traceparent: body.and_then(|body| body.trace).map(|trace| trace.to_string()),
             key: found.key.as_deref(),
             published_by: body

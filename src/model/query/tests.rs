@@ -4,16 +4,21 @@ use super::*;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-const NOTHING: Subject<'_> = Subject {
-    error: None,
-    key: None,
-    group: None,
-    attempts: 0,
-    priority: 0,
-    at: 0,
-    published: 0,
-    body: None,
-};
+fn nothing() -> Subject<'static> {
+    Subject {
+        id: MessageId::parse("019ab000-0000-8000-8000-00000000000f").unwrap(),
+        status: None,
+        url: None,
+        error: None,
+        key: None,
+        group: None,
+        attempts: 0,
+        priority: 0,
+        at: 0,
+        published: 0,
+        body: None,
+    }
+}
 
 fn json_body(json: &'static str) -> Body {
     let headers = BTreeMap::from([("Tenant".to_owned(), "42".to_owned())]);
@@ -22,7 +27,10 @@ fn json_body(json: &'static str) -> Body {
 
 fn holds(query: &str, json: &'static str) -> bool {
     let body = json_body(json);
+    let url = CallUrl::parse("https://API.example.com/Hooks?shop=7").unwrap();
     let message = Subject {
+        status: Some(503),
+        url: Some(&url),
         error: Some("Timeout after 30 s"),
         key: Some("cart/7"),
         group: Some("customer 5"),
@@ -32,6 +40,7 @@ fn holds(query: &str, json: &'static str) -> bool {
         at: 1_795_176_000_000,
         published: 1_795_089_600_000,
         body: Some(&body),
+        ..nothing()
     };
     MessageQuery::parse(query).unwrap().matches(message, |_| false)
 }
@@ -65,8 +74,23 @@ fn terms_hold_together() {
         "at:<2026-11-21",
         "at:>=2026-11-20T12:00:00Z",
         "published:2026-11-19 error:timeout",
+        "status:503 status:>=500 status:5xx",
+        "id:019AB000-*",
+        "url:api.example.com/hooks*7",
+        "host:api.example.com",
+        "host:*.EXAMPLE.com:443",
+        "TIMEOUT art/7 42 boxes",
+        r#""two  boxes""#,
+        "-error:refused",
+        "-status:4xx -host:example.com -word",
+        "error:refused OR timeout",
+        "error:timeout key:other OR key:cart/7 -other",
+        r#""OR" -"-x""#,
     ] {
         assert!(holds(query, json), "{query}");
+        if !query.contains(' ') && !query.starts_with('-') && !query.is_empty() {
+            assert!(!holds(&format!("-{query}"), json), "-{query}");
+        }
     }
     for query in [
         "error:refused",
@@ -92,9 +116,49 @@ fn terms_hold_together() {
         "at:<2026-11-20",
         "at:>2026-11-20T12:00:00Z",
         "error:timeout key:other",
+        "status:4xx",
+        "status:500",
+        "id:019ab000",
+        "url:other",
+        "host:example.com",
+        "host:api.example.com:80",
+        "customer",
+        "-timeout",
+        "timeout other OR -boxes OR refused",
+        r#"timeout "-error:refused""#,
     ] {
         assert!(!holds(query, json), "{query}");
+        if !query.contains(' ') && !query.starts_with('-') {
+            assert!(holds(&format!("-{query}"), json), "-{query}");
+        }
     }
+}
+
+#[test]
+fn words_are_found_behind_escapes() {
+    let json = r#"{"name":"\u674e \ud83d\ude00","path":"https:\/\/a\"b","no":"\\u674f"}"#;
+    for word in ["李", "😀", r#""//a\"b""#, r"\u674e", "payload:李", r"\u674f"] {
+        assert!(holds(word, json) && !holds(&format!("-{word}"), json), "{word}");
+    }
+    assert!(!holds("杏", json) && holds("-杏 -payload:杏", json));
+}
+
+#[test]
+fn what_is_unknown_is_found_by_no_term_and_no_negation() {
+    let matches = |query: &str, message: Subject<'_>| {
+        MessageQuery::parse(query).unwrap().matches(message, |name| name == "Tenant")
+    };
+    let damaged = Body::damaged(Bytes::from_static(b"\x01"));
+    let message = Subject { body: Some(&damaged), ..nothing() };
+    for term in ["word", "payload:x", "payload.$.a:1", "header.a:b"] {
+        for query in [term.to_owned(), format!("-{term}")] {
+            assert!(!matches(&query, message) && !matches(&query, nothing()), "{query}");
+        }
+    }
+    let body = json_body("1");
+    let message = Subject { body: Some(&body), ..nothing() };
+    assert!(!matches("header.tenant:42", message) && !matches("-header.tenant:42", message));
+    assert!(matches("-42 -header.other:42 -error:* -status:>0 -url:* -host:*", message));
 }
 
 #[test]
@@ -143,7 +207,7 @@ fn a_payload_that_is_no_json_has_no_fields() {
     let raw =
         Content::Bytes { data: Bytes::from_static(b"{\"a\":1}"), content_type: String::new() };
     let body = Body::new(raw, BTreeMap::new());
-    let message = Subject { body: Some(&body), ..NOTHING };
+    let message = Subject { body: Some(&body), ..nothing() };
     let matches = |query: &str| MessageQuery::parse(query).unwrap().matches(message, |_| false);
     assert!(matches("payload:\"a\"") && matches(r#"reason:"""#));
     assert!(!matches("payload.$.a:1") && !matches("error:*") && !matches("key:*"));
@@ -153,7 +217,7 @@ fn a_payload_that_is_no_json_has_no_fields() {
 fn secrets_match_nothing() {
     let body = json_body("1");
     let query = MessageQuery::parse("header.tenant:4*").unwrap();
-    let message = Subject { body: Some(&body), ..NOTHING };
+    let message = Subject { body: Some(&body), ..nothing() };
     assert!(query.needs_body());
     assert!(query.matches(message, |_| false));
     assert!(!query.matches(message, |name| name == "Tenant"));
@@ -162,9 +226,8 @@ fn secrets_match_nothing() {
 #[test]
 fn what_cannot_be_read_is_refused() {
     for (query, reason) in [
-        ("timeout", "has the term timeout without a name"),
         ("error: x", "has a term without a value"),
-        ("a b:c", "has the term a without a name"),
+        ("a b:c", "has the unknown term b"),
         ("eror:x", "has the unknown term eror"),
         ("header.:x", "has the unknown term header."),
         ("payload.order:1", "has the unknown term payload.order"),
@@ -180,11 +243,28 @@ fn what_cannot_be_read_is_refused() {
         ("published:>2026-13-01", "published must be an instant"),
         ("error:\"x", "has a quotation mark that is not closed"),
         ("error:\"x\"key:a", "needs a space"),
+        ("\"x\"y", "needs a space"),
+        ("\"x\":y", "needs a space"),
+        ("\"\"", "has an empty word"),
+        ("-\"\"", "has an empty word"),
+        ("OR", "has OR without a term"),
+        ("OR a", "has OR without a term"),
+        ("a OR ", "has OR without a term"),
+        ("a OR OR b", "has OR without a term"),
+        ("a -OR b", "has -OR"),
+        ("a -", "has -, where"),
+        ("- a", "has -, where"),
+        ("--a", "has --a, where"),
+        ("-:a", "has the unknown term :"),
+        ("http://a", "has the unknown term http:"),
+        ("status:6xx", "status must be a status"),
+        ("status:", "has a term without a value"),
     ] {
         let refused = MessageQuery::parse(query).unwrap_err();
         assert!(refused.starts_with(reason), "{query}: {refused}");
     }
     assert!(MessageQuery::parse(&"key:a ".repeat(16)).is_ok());
+    assert!(MessageQuery::parse(&"-a OR ".repeat(17)).unwrap_err().contains("more than 16"));
     assert!(MessageQuery::parse(&"key:a ".repeat(17)).unwrap_err().contains("more than 16"));
     assert!(MessageQuery::parse(&"x".repeat(4097)).unwrap_err().contains("at most 4096"));
 }

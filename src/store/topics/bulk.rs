@@ -136,7 +136,7 @@ impl Store {
                 after: after_it,
                 limit,
                 bodies,
-                hosts: false,
+                urls: false,
                 most_bytes,
                 query: None,
                 round,

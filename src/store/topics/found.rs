@@ -54,7 +54,7 @@ impl Store {
                 after: after.as_ref(),
                 limit: left,
                 bodies: false,
-                hosts: false,
+                urls: false,
                 most_bytes: usize::MAX,
                 query: Some(query),
                 round,

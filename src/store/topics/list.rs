@@ -19,6 +19,7 @@ use crate::{
 use bytes::Bytes;
 use dueq_model::{
     MessageId, MessageQuery, Millis, State, Subject, TopicName, error::Error, last_error,
+    last_status,
 };
 use futures_util::future::try_join_all;
 use std::{
@@ -138,10 +139,9 @@ impl Store {
     ) -> Result<(Arc<Topic>, MessagePage), Error> {
         let (mut search, mut items) = (Search::new(), Vec::new());
         // Only a body says where a call goes.
-        let hosts = matches!(listing.state, State::Delayed | State::Ready | State::Blocked)
-            && self.registry.find(name).await?.is_some_and(|topic| topic.settings.push.is_some())
-            && self.count_paused_hosts().await? + self.count_failing_hosts().await? > 0;
-        let listing = Listing { hosts, ..listing };
+        let topic = self.registry.find(name).await?;
+        let urls = topic.is_some_and(|topic| topic.settings.push.is_some());
+        let listing = Listing { urls, ..listing };
         let (topic, next) =
             self.search(name, listing, &mut search, |found| items.push(found)).await?;
         self.explain(&topic, &mut items).await?;
@@ -156,7 +156,7 @@ impl Store {
         search: &mut Search,
         mut found: impl FnMut(MessageSnapshot),
     ) -> Result<(Arc<Topic>, Option<ListCursor>), Error> {
-        let Listing { state, after, limit, bodies, hosts, most_bytes, query, round } = listing;
+        let Listing { state, after, limit, bodies, urls, most_bytes, query, round } = listing;
         // Messages that have fallen due or expired are moved before the first page, so that each is listed in its state.
         for _ in 0..if after.is_none() { MAX_LOOKS } else { 0 } {
             let turn = round.turn().await;
@@ -183,7 +183,8 @@ impl Store {
         let sources = topic.all().flat_map(|it| sets.iter().map(move |set| (it.clone(), set)));
         let mut sources: Vec<_> = sources.map(|(it, set)| source(it, set)).collect();
         let (mut count, mut bytes, mut last) = (0, 0, None);
-        let reads_bodies = bodies || hosts || query.is_some_and(MessageQuery::needs_body);
+        let payloads = bodies || query.is_some_and(MessageQuery::needs_body);
+        let reads_bodies = payloads || urls || query.is_some_and(MessageQuery::needs_url);
         while count < limit && bytes < most_bytes {
             // However slow Redis is, each page gets on.
             if query.is_some() && last.is_some() && search.is_over() {
@@ -201,7 +202,7 @@ impl Store {
             let turn = round.turn().await;
             try_join_all(dry.into_iter().map(async |source| {
                 let after = source.after.clone();
-                let list = ListSome { state, limit, after, newest: None, body_bytes };
+                let list = ListSome { state, limit, after, newest: None, body_bytes, payloads };
                 source.take(self.list_set(&source.name, source.set, list).await?);
                 Ok::<_, Error>(())
             }))
@@ -263,7 +264,7 @@ pub struct Listing<'a> {
     /// With bodies.
     pub bodies: bool,
     /// It has to be known where their calls go.
-    pub hosts: bool,
+    pub urls: bool,
     /// Bytes of bodies and errors on the page.
     pub most_bytes: usize,
     /// Only those that it matches.
@@ -277,6 +278,9 @@ impl Listed {
         let message = &self.message;
         let body = message.body.as_ref();
         let subject = Subject {
+            id: message.id,
+            status: message.last_status,
+            url: message.url.as_ref(),
             error: message.last_error.as_deref(),
             key: message.key.as_deref(),
             group: message.options.group.as_deref(),
@@ -299,6 +303,8 @@ pub struct ListSome {
     pub newest: Option<u64>,
     /// Bytes of bodies, about; `None` without bodies.
     pub body_bytes: Option<usize>,
+    /// With bodies, those are whole.
+    pub payloads: bool,
 }
 
 impl ListSome {
@@ -309,7 +315,7 @@ impl ListSome {
             Some(ListCursor { score, member, .. }) => list.arg((score, &member[..])),
             None => list.arg(("", self.newest.map(|n| n.to_string()).unwrap_or_default())),
         };
-        let list = list.arg(self.body_bytes.unwrap_or(0));
+        let list = list.arg((self.body_bytes.unwrap_or(0), i64::from(!self.payloads)));
         let (state, bodies) = (self.state, self.body_bytes.is_some());
         list.read(partition, move |reply| read_listed(reply, state, set.part, bodies))
     }
@@ -355,6 +361,7 @@ pub(crate) fn read_listed(
         // One message with damaged events must not hide the others.
         let written = String::from_utf8_lossy(&written);
         let last_error = last_error(&written);
+        let last_status = last_status(&written);
         let own = GroupWaits::read(&mut own, reply.partition)?;
         let mut bytes = last_error.as_deref().map_or(0, json_bytes);
         let body = match with_bodies {
@@ -375,6 +382,7 @@ pub(crate) fn read_listed(
             None if state == State::Leased => Some(Waits::of_leased(at)),
             None => None,
         };
+        let url = body.as_ref().and_then(|body| reply.topic().call_url(body)).cloned();
         let at = reasons.as_ref().map_or(at, |known| known.due);
         let held = i64::from(matches!(state, State::Leased | State::Acked));
         let max = extra.options.max_attempts.map_or(topic_max, i64::from);
@@ -395,6 +403,8 @@ pub(crate) fn read_listed(
             key: extra.key,
             expires_at,
             body,
+            url,
+            last_status,
             last_error,
             written: String::new(),
             events: Vec::new(),

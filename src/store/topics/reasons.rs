@@ -92,6 +92,7 @@ impl Store {
                 after,
                 newest: Some(newest),
                 body_bytes: None,
+                payloads: false,
             };
             let turn = round.turn().await;
             let some = self.list_dead(&partition.name(), list).await?;

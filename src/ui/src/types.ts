@@ -82,6 +82,8 @@ export interface Message {
   lease_expires_at?: string;
   waiting_for?: WaitingFor;
   died_at?: string;
+  url?: string;
+  last_status?: number;
   last_error?: string;
   events?: MessageEvent[];
 }

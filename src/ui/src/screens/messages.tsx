@@ -5,7 +5,7 @@ import { attempt, delayField, matches, outcome, toAll, toSome } from "../actions
 import { call, hidesPayloads, Problem, send } from "../api";
 import { ask } from "../dialog";
 import { children, node } from "../exact";
-import { count, many, parseDuration, shortId } from "../format";
+import { count, many, parseDuration, plain, shortId } from "../format";
 import { Button, Card, Empty, Menu, Num, Search, Skeleton, Table, Text, Time, Unable, say, stateName } from "../parts";
 import { refresh, useQuery } from "../poll";
 import { setQuery, to } from "../router";
@@ -133,6 +133,8 @@ export function Messages({ topic, state, q, only }: { topic: Topic; state: State
   const operate: ["operate", string] = ["operate", name];
   const none = listed.length === 0 && "Select messages first";
   const columns: (string | [string, string])[] = ["!Select", "Message", "Key", [whenOf(state), "num"], ["Attempt", "num"], ["Priority", "num"]];
+  const pushed = Boolean(topic.config.push);
+  if (pushed) columns.splice(3, 0, "URL", ["Status", "num"]);
   const hasErrors = items.some(({ last_error }) => last_error);
   if (hasErrors) columns.push("Last error");
   if (state === "dead" || canRun) columns.push("!Actions");
@@ -140,7 +142,7 @@ export function Messages({ topic, state, q, only }: { topic: Topic; state: State
   return (
     <Card flush>
       <div class="toolbar">
-        <Search value={q} label={`Search ${state} messages`} placeholder={'error:"timeout"  key:cart/*  payload:text'} search={search} />
+        <Search value={q} label={`Search ${state} messages`} placeholder={'words  error:"timeout"  key:cart/*  -status:404'} search={search} />
         <Menu label="Actions on the list" icon="download" actions={[{ label: "Export NDJSON", icon: "download", needs: ["read", name], run: () => void exportAll(name, state, q, setResult) }]} />
       </div>
       {(listed.length > 0 || all) && (
@@ -164,7 +166,7 @@ export function Messages({ topic, state, q, only }: { topic: Topic; state: State
       {problem && q && problem.status === 422 ? (
         <Empty icon="search" title="That search cannot be read">
           <p><Text>{problem.message}</Text></p>
-          <p>Terms are <code>error:"…"</code> <code>key:cart/*</code> <code>header.name:value</code> <code>payload:text</code> <code>attempts:&gt;3</code> <code>at:&gt;2026-11-20</code></p>
+          <p>Terms are words, <code>error:"…"</code> <code>key:cart/*</code> <code>host:example.com</code> <code>status:5xx</code> <code>header.name:value</code> <code>payload:text</code> <code>attempts:&gt;3</code> <code>at:&gt;2026-11-20</code>, and <code>-term</code> and <code>OR</code></p>
         </Empty>
       ) : searches ? (
         <Empty icon="search" title="Searching…">
@@ -186,6 +188,8 @@ export function Messages({ topic, state, q, only }: { topic: Topic; state: State
               </td>
               <th scope="row"><a data-open="" class="mono" href={to(["messages", message.id])} title={message.id}>{shortId(message.id)}</a></th>
               <td class="key">{message.key ? <Text>{message.key}</Text> : <span class="nil">–</span>}</td>
+              {pushed && <td class="url" title={message.url && plain(message.url)}>{message.url && <Text>{message.url}</Text>}</td>}
+              {pushed && <td class="num">{message.last_status ?? <span class="nil">–</span>}</td>}
               <td class="num">{instantOf(message) ? <Time at={instantOf(message)!} /> : "–"}</td>
               <td class="num">{message.attempts} <span class="nil">/ {message.attempts + message.attempts_left}</span></td>
               <td class="num"><Num value={message.priority} /></td>
