@@ -230,7 +230,7 @@ async fn serve(
     let (background, open_connections) = (metrics.background.clone(), metrics.connections.clone());
     let housekeeping = {
         let (background, store) = (background.clone(), store.clone());
-        let task = move || run_housekeeping(store.clone(), http::dead_letter);
+        let task = move || run_housekeeping(store.clone(), http::report);
         tokio::spawn(async move { background.keep("housekeeping", task).await })
     };
     let history = {

@@ -97,8 +97,8 @@ end
 local function examine(k, member, stands, extra, expires, first_due, now)
   if #member ~= 11 then return { 'bad_id', '' } end
   if #stands == 0 then
-    -- The message has left, but its death is still to be published.
-    if redis.call('ZSCORE', k.dead_out, member) then return {} end
+    -- The message has left, but its end is still to be published.
+    if #but_untold(k, { member }) == 0 then return {} end
     return { 'no_place', '' }
   end
   if #stands > 2 then
@@ -121,7 +121,7 @@ local function examine(k, member, stands, extra, expires, first_due, now)
     if queued and is_stuck(k, id) then note(wrong, 'stuck_group', group) end
   end
   if lives and key ~= '' and hold ~= 'f' and redis.call('HGET', k.keys, key) ~= member then note(wrong, 'lost_key', key) end
-  local timed = lives and ttl ~= '' and over == ''
+  local timed = lives and ttl ~= '' and not is_over(over)
   if timed and not expires then note(wrong, 'no_expires', '') end
   if expires and not timed then note(wrong, 'stray_expires', '') end
   if first_due and not lives then note(wrong, 'stray_first_due', '') end
@@ -194,7 +194,7 @@ local function mend(k, member, now, drop)
     free_key(k, member, key)
     redis.call('ZREM', k.first_due, member)
   end
-  if not lives or ttl == '' or over ~= '' then
+  if not lives or ttl == '' or is_over(over) then
     redis.call('ZREM', k.expires, member)
   elseif not expires then
     -- It is unknown when the message first fell due, so its TTL begins again.

@@ -85,8 +85,8 @@ local function note_over(k, now, members)
   for i = 1, #members do
     local attempts, counted, max_attempts, priority, rest = parse_extra(extras[i])
     if leased[i] or last[i] then
-      local _, own, policy, hold, key, group, order = parse_rest(rest)
-      rest = format_rest('o', own, policy, hold, key, group, order)
+      local flags, own, policy, hold, key, group, order = parse_rest(rest)
+      rest = format_rest(with_over(flags, true), own, policy, hold, key, group, order)
       redis.call('HSET', k.extra, members[i], format_extra(attempts, counted, max_attempts, priority, rest))
       redis.call('ZREM', k.expires, members[i])
       redis.call('ZREM', k.first_due, members[i])
@@ -169,7 +169,7 @@ end
 -- Returns its new `extra`, or false if another live message holds its key; its due time; and whether it is blocked.
 local function revive(k, member, due, now, up, extra, rules)
   local attempts, _, max_attempts, priority, rest = parse_extra(extra)
-  local _, ttl, policy, hold, key, group, order = parse_rest(rest)
+  local flags, ttl, policy, hold, key, group, order = parse_rest(rest)
   local blocked = false
   if key ~= '' and hold ~= 'f' then
     local holder = redis.call('HGET', k.keys, key)
@@ -188,7 +188,7 @@ local function revive(k, member, due, now, up, extra, rules)
     due, blocked, begins = head or due, not head, head or not rated
   end
   if ttl ~= '' then redis.call('ZADD', k.expires, begins and string.format('%d', due + tonumber(ttl)) or NEVER, member) end
-  local fresh = format_extra(attempts, 0, max_attempts, priority, format_rest('', ttl, policy, hold, key, group, order))
+  local fresh = format_extra(attempts, 0, max_attempts, priority, format_rest(with_over(flags), ttl, policy, hold, key, group, order))
   redis.call('HSET', k.extra, member, fresh)
   if not blocked then wait_again(k, member, priority, due, now, group, order) end
   add_events(k, member, event('v', up, 0, ''))

@@ -75,6 +75,14 @@ local function read_leases(args, n, epochs, meta, unack, last_key, extra_key, kn
   return members, seals, scores, known or read_extras(extra_key, members)
 end
 
+-- The code for a lease that the token does not hold: 1 where there is such a message, 2 where there is none. One that is only kept until
+-- its completion is published is none.
+local function lost(k, member)
+  if redis.call('HEXISTS', k.messages, member) == 0 then return 2 end
+  local ended = redis.call('ZSCORE', k.dead_out, member .. 'a') and not redis.call('ZSCORE', k.acked, member)
+  return ended and 2 or 1
+end
+
 -- The deadline of this lease if the token holds it now, or false.
 local function holds(seal, score, extra, now)
   if not score then return false end

@@ -31,7 +31,8 @@ local function format_extra(attempts, counted, max_attempts, priority, rest)
   return table.concat({ string.format('%d,%d,', attempts, counted), max_attempts, string.format(',%d', priority), rest })
 end
 
--- The parts of the rest: 'o' if the TTL ended while the message was leased, or ''; its own TTL (ms or ''); its own backoff
+-- The parts of the rest: flags ('o' if the TTL ended while the message was leased, 'a' if its ack is to be published, 'd' if its
+-- death is, or ''); its own TTL (ms or ''); its own backoff
 -- policy or ''; how long it holds its key ('d' until done, 'g' until granted, 'f' no longer); its key or ''; its group or '';
 -- its order in the group.
 local function parse_rest(rest)
@@ -41,7 +42,7 @@ local function parse_rest(rest)
   local size, place, names = string.match(rest, '^,,,(%d+)%.(%x+),()')
   if size then return '', '', '', '', string.sub(rest, names + size), string.sub(rest, names, names + size - 1), place end
   -- A policy and names may be long, so no pattern goes through them.
-  local over, ttl, at = string.match(rest, '^,(o?)(%d*),()')
+  local over, ttl, at = string.match(rest, '^,(o?a?d?)(%d*),()')
   local comma = over and string.find(rest, ',', at, true)
   local hold, length, order, from
   if comma then hold, length, order, from = string.match(rest, '^(%a?)(%d*)%.?(%x*),()', comma + 1) end
@@ -64,12 +65,23 @@ local function format_rest(over, ttl, policy, hold, key, group, order)
   return table.concat({ ',', over, ttl, ',', policy, ',', hold, ',', key })
 end
 
+-- Whether flags say that the TTL is over.
+local function is_over(flags)
+  return string.byte(flags) == 111
+end
+
+-- These flags for a message whose TTL is over, or is not.
+local function with_over(flags, over)
+  local others = string.gsub(flags, 'o', '')
+  return over and table.concat({ 'o', others }) or others
+end
+
 -- Returns whether this `extra` is well-formed.
 local function sound_extra(extra)
   if not extra then return true end
   local priority, rest = string.match(extra, '^%d+,%d+,%d*,(%d+)(.*)$')
   if not priority or tonumber(priority) > 255 then return false end
-  return rest == '' or string.match(rest, '^,o?%d*,[^,]*,%a?%d*%.?%x*,.*$') ~= nil
+  return rest == '' or string.match(rest, '^,o?a?d?%d*,[^,]*,%a?%d*%.?%x*,.*$') ~= nil
 end
 
 -- The `extra` of each member, by index. The table is empty if the topic has none at all: the usual case costs one EXISTS.
@@ -86,7 +98,7 @@ local NEVER = 35184372088831
 -- before, and otherwise `due`.
 local function expiry(k, member, rest, due, topic_ttl)
   local over, ttl = parse_rest(rest)
-  if over == 'o' then return 0 end
+  if is_over(over) then return 0 end
   if ttl ~= '' then return tonumber(redis.call('ZSCORE', k.expires, member) or 0) end
   if not topic_ttl then return false end
   return tonumber(redis.call('ZSCORE', k.first_due, member) or due) + topic_ttl

@@ -25,23 +25,33 @@ local function let_names_go(k, members, extras)
   return any
 end
 
--- Returns those of these messages that have no death left to publish to a dead topic.
+-- Returns those of these messages that have no end left to publish: no death to a dead topic, and no completion.
 local function but_untold(k, members)
   if redis.call('EXISTS', k.dead_out) == 0 then return members end
-  local free, untold = {}, redis.call('ZMSCORE', k.dead_out, unpack(members))
+  local free, entries = {}, {}
   for i = 1, #members do
-    if not untold[i] then free[#free + 1] = members[i] end
+    local n, member = 3 * i, members[i]
+    entries[n - 2], entries[n - 1], entries[n] = member, member .. 'a', member .. 'd'
+  end
+  local untold = redis.call('ZMSCORE', k.dead_out, unpack(entries))
+  for i = 1, #members do
+    if not (untold[3 * i - 2] or untold[3 * i - 1] or untold[3 * i]) then free[#free + 1] = members[i] end
   end
   return free
 end
 
+-- Whether this end of a message is to be published as a completion: 'a' its ack, 'd' its death.
+local function is_reported(rest, letter)
+  return string.find(parse_rest(rest), letter, 1, true) ~= nil
+end
+
 -- Deletes these messages (at most 256), which are no longer in any set. `extras` holds their `extra`, by index. A message
--- whose death is still to be published keeps its data until finish_dead deletes it.
+-- whose end is still to be published keeps its data until finish_dead deletes it.
 local function forget_all(k, members, extras)
   local died = let_names_go(k, members, extras)
   redis.call('ZREM', k.expires, unpack(members))
   redis.call('ZREM', k.first_due, unpack(members))
-  -- A message that died has an `extra`.
+  -- A message that died has an `extra`, and so has one whose ends are published.
   if died then members = but_untold(k, members) end
   if #members == 0 then return end
   weigh(k, members, true)
@@ -87,8 +97,8 @@ local function trim_acked(k, limit)
   return excess > #oldest, #oldest
 end
 
--- Adds a message that is in no other set to the dead ones. It loses its key and TTL. If the topic has a dead topic, its
--- death is recorded to be published.
+-- Adds a message that is in no other set to the dead ones. It loses its key and TTL. If the topic has a dead topic, or the
+-- message asks for it, its death is recorded to be published.
 local function bury(k, member, rest, at)
   local _, _, _, _, key, group, order = parse_rest(rest)
   free_key(k, member, key)
@@ -97,5 +107,6 @@ local function bury(k, member, rest, at)
   redis.call('ZADD', k.dead, at, member)
   redis.call('HINCRBY', k.meta, 'dead', 1)
   if redis.call('HEXISTS', k.meta, 'dead_topic') == 1 then redis.call('ZADD', k.dead_out, at, member) end
+  if is_reported(rest, 'd') then redis.call('ZADD', k.dead_out, at, member .. 'd') end
   leave_groups(k, { member }, { group }, { order })
 end

@@ -30,10 +30,10 @@
 -- ARGV[2] n: acks of different messages, at most 128
 -- ARGV[3] epochs: fields of meta with the numbers of the tokens' epochs, between spaces
 -- ARGV[4] common: the seal that all of them have, or ''
--- ARGV[5..] n members; n seals unless all have one; if calls are to be kept, for each when its call began (ms; '' for
---   none) and its report
+-- ARGV[5..] n members; n seals unless all have one; if calls or results are to be kept, for each when its call began (ms; ''
+--   for none), its report and the line of its result or ''
 -- returns: n if all were good, otherwise for each 0 ok, 1 lease lost, 2 no such message, 3 ok again, 4 not looked at,
---   because there is too much to write or to free; or 'STALE'
+--   because there is too much to write or to free, 5 ok, and its completion is to be published; or 'STALE'
 -- cost: HMGET, ZREM, TIME, ZMSCORE, EXISTS, ZREM, HDEL, HINCRBY a group; an HMGET more in a topic where some messages are
 --   not plain, 5 calls more where some of the group are not; one HEXISTS for each that fails, one HGET for each that has a key;
 --   2 to 6 calls more for each group of theirs, 8 a group of acks
@@ -89,13 +89,13 @@ end
 local lib = load_lazy()
 local members, seals, scores, extras = lib.read_leases(ARGV, n, ARGV[3], KEYS[5], KEYS[1], KEYS[2], KEYS[4], known)
 local acked_ms = lib.parse_rules(meta[2]).acked_ms
-local codes, good, known, kept, repeated = {}, {}, {}, {}, 0
+local codes, good, known, kept, repeated, reported, lines = {}, {}, {}, {}, 0, {}, {}
 local notes = (ARGV[4] ~= '' and n or 2 * n) + 4
 local k = { messages = KEYS[3], extra = KEYS[4], meta = KEYS[5], keys = KEYS[6], expires = KEYS[7], first_due = KEYS[8],
   events = KEYS[9], acked = KEYS[10], dead_out = KEYS[11], heads = KEYS[12], queued = KEYS[13], blocked = KEYS[14], rates = KEYS[15],
   delayed = KEYS[16], delayed_prio = KEYS[17], ready = KEYS[18], turns = KEYS[19], offers = KEYS[20] }
--- Events are written only if acked messages are retained, and calls were made.
-local noted = acked_ms > 0 and #ARGV > notes
+-- Events are written only for what is kept: retained messages, and those whose completion is to be published.
+local noted = #ARGV > notes
 for i = 1, n do
   local member = members[i]
   if i > most or not lib.has_room(k) then
@@ -108,24 +108,33 @@ for i = 1, n do
       local _, epoch = lib.open_seal(seals[i])
       kept[2 * #good - 1], kept[2 * #good] = lib.pack_lease(up, epoch), member
     end
+    local _, _, _, _, rest = lib.parse_extra(extras[i])
+    if lib.is_reported(rest, 'a') then
+      codes[i] = 5
+      reported[#reported + 1], reported[#reported + 2] = up, member .. 'a'
+    end
+    if noted and (acked_ms > 0 or codes[i] == 5) then
+      local at, report, line = ARGV[notes + 3 * i - 2], ARGV[notes + 3 * i - 1], ARGV[notes + 3 * i]
+      if at ~= '' then line = table.concat({ lib.event('c', tonumber(at), lib.open_seal(seals[i]), report), line }) end
+      lib.spend(k, (redis.call('HSTRLEN', KEYS[9], member) + #line) / 100)
+      lines[#good] = line
+    end
     -- Where some are long, `freeable` has counted them.
     if not meta[3] then lib.spend_on_names(k, #(extras[i] or '')) end
   elseif acked_ms > 0 and lib.holds(seals[i], redis.call('ZSCORE', KEYS[10], member), extras[i], now - acked_ms) then
     codes[i], repeated = 3, repeated + 1
   else
-    codes[i] = redis.call('HEXISTS', KEYS[3], member) == 1 and 1 or 2
+    codes[i] = lib.lost(k, member)
   end
 end
 if #good > 0 then
   local removed = redis.call('ZREM', KEYS[1], unpack(good))
   if removed < #good then redis.call('ZREM', KEYS[2], unpack(good)) end
+  if #reported > 0 then redis.call('ZADD', KEYS[11], unpack(reported)) end
+  for i, line in pairs(lines) do
+    if line ~= '' then lib.add_events(k, good[i], line) end
+  end
   if acked_ms > 0 then
-    for i = 1, noted and n or 0 do
-      local at, report = ARGV[notes + 2 * i - 1], ARGV[notes + 2 * i]
-      if codes[i] == 0 and at ~= '' then
-        lib.add_events(k, members[i], lib.event('c', tonumber(at), lib.open_seal(seals[i]), report))
-      end
-    end
     redis.call('ZADD', KEYS[10], unpack(kept))
     redis.call('ZREM', KEYS[7], unpack(good))
     redis.call('ZREM', KEYS[8], unpack(good))
@@ -140,5 +149,7 @@ if #good > 0 then
   redis.call('HINCRBY', KEYS[5], 'acked', #good)
   lib.wake_refused(KEYS[5], meta[5])
 end
-if #good == n then return n end
-return codes
+for i = 1, n do
+  if codes[i] ~= 0 then return codes end
+end
+return n

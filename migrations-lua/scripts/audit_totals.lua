@@ -34,8 +34,11 @@ level('published', there, { 'deleted', 'acked', 'expired', 'purged' })
 level('granted', leased, { 'lease_expired', 'acked', 'nacked', 'released', 'deleted_leased', 'returned' })
 
 -- A message that is on its way to the dead topic is nowhere else (see claim_dead).
-local places = there + cards[8] + redis.call('ZCOUNT', k.dead_out, '-inf', '(0')
-local reply, fields = { redis.call('HLEN', k.messages), places }, {}
+local bodies, places = redis.call('HLEN', k.messages), there + cards[8] + redis.call('ZCOUNT', k.dead_out, '-inf', '(0')
+-- Nor is one that has left before its end is published.
+local left = bodies - places
+if left > 0 and left <= redis.call('ZCOUNT', k.dead_out, 0, '+inf') then places = bodies end
+local reply, fields = { bodies, places }, {}
 for i = 1, #values do
   local name = ARGV[2 + i]
   if tonumber(before[i]) ~= total[name] then

@@ -35,10 +35,10 @@ local free = what == 'redrive' and room_of(k, now, rules, (#ARGV - 5) / 2)
 -- Makes a waiting message due; its TTL starts again.
 local function make_due(member, state, due, extra)
   local attempts, counted, max_attempts, priority, rest = parse_extra(extra)
-  local _, ttl, policy, hold, key, group, order = parse_rest(rest)
+  local flags, ttl, policy, hold, key, group, order = parse_rest(rest)
   step_out(k, member, group, order)
   -- Always: it tells that there are events.
-  rest = format_rest('', ttl, policy, hold, key, group, order)
+  rest = format_rest(with_over(flags), ttl, policy, hold, key, group, order)
   redis.call('HSET', k.extra, member, format_extra(attempts, counted, max_attempts, priority, rest))
   due = reschedule(k, member, state, priority, due, due, ttl, group, order, now, true)
   if state ~= 'blocked' and due < earliest then earliest = due end

@@ -1,5 +1,6 @@
 -- @include message
 -- @include partition
+-- @include remove
 -- @include time
 -- @include waiting
 -- dump_messages: read some messages of a partition with all that is kept of them, each as it is now.
@@ -39,8 +40,8 @@ while done < math.min(#members, 96) and bytes < 262144 do
     local events = redis.call('HMGET', k.events, unpack(some, from, upto))
     for i = before + 1, upto do
       local body, event = scanned and scanned[done + i] or redis.call('HGET', k.messages, some[i]), events[i - before] or ''
-      -- It may have left since it was named.
-      if body then
+      -- It may have left since it was named. One that only waits for its completion to be published is no message any more.
+      if body and (stands[i][1] or untold[i] or #but_untold(k, { some[i] }) == 1) then
         local n = #found
         found[n + 1], found[n + 2], found[n + 3] = some[i], body, int(stands[i][1] or 0)
         found[n + 4], found[n + 5], found[n + 6] = int(stands[i][2] or 0), extras[i] or '', event

@@ -41,7 +41,7 @@ for i = 1, n do
       end
     end
   else
-    code, deadline = redis.call('HEXISTS', k.messages, member) == 1 and 1 or 2, 0
+    code, deadline = lost(k, member), 0
   end
   reply[#reply + 1] = code
   reply[#reply + 1] = deadline

@@ -50,7 +50,7 @@ for n = 1, #members do
       add_to(lists, k.dead_out, state == 'untold' and tonumber(ARGV[at + 8]) + 0.5 or ARGV[at + 8], member)
     end
     if ARGV[at + 5] ~= '' then add_to(lists, k.events, member, ARGV[at + 5]) end
-    if lives and ttl ~= '' and over == '' then
+    if lives and ttl ~= '' and not is_over(over) then
       local ends = ARGV[at + 6]
       add_to(lists, k.expires, ends ~= '' and ends or int(tonumber(moment) + tonumber(ttl)), member)
     end

@@ -43,7 +43,7 @@ for i = 1, n do
     code = 6
   -- After 'w' the next grant has the same number. Its lease ends later, so a repeat does not end it.
   elseif not deadline or (kind == 'w' and deadline ~= tonumber(ARGV[at + 4])) then
-    code = redis.call('HEXISTS', k.messages, member) == 1 and 1 or 2
+    code = lost(k, member)
   else
     local attempts, counted, own_max, priority, rest = parse_extra(extras[i])
     local attempt = kind == 'w' and attempts or attempts + 1

@@ -13,7 +13,7 @@
 -- ARGV[3] attempt: that of the lease
 -- ARGV[4] epoch: the field of meta with the number of the lease's epoch; after an older one, Redis may have forgotten a grant
 -- ARGV[5] delay, ms from now, or '' to delete the message
--- returns: 'OK', 'NONE' if there is no such message, 'OTHER' if another consumer was granted it, or it cannot have a due time;
+-- returns: 'OK', 'REPORTED' if it is deleted and its completion is to be published, 'NONE' if there is no such message, 'OTHER' if another consumer was granted it, or it cannot have a due time;
 --   or 'STALE'
 -- cost: HMGET, ZREM, TIME, HGET, up to 9 ZSCORE and 16 constant calls; 12 more if it is in a group
 local k = partition(KEYS)
@@ -28,9 +28,11 @@ local attempts, _, _, priority, rest = parse_extra(extra)
 if state == 'leased' or attempts ~= tonumber(ARGV[3]) or not meta[5] or meta[5] ~= meta[4] then return 'OTHER' end
 if ARGV[5] == '' then
   -- A consumer that has done the work need not learn that it is given up.
-  redis.call('ZREM', k.dead_out, member)
+  redis.call('ZREM', k.dead_out, member, member .. 'd')
+  local reported = is_reported(rest, 'a')
+  if reported then redis.call('ZADD', k.dead_out, up, member .. 'a') end
   drop_all(k, { member }, 'deleted')
-  return 'OK'
+  return reported and 'REPORTED' or 'OK'
 end
 if state ~= 'ready' and state ~= 'delayed' then return 'OTHER' end
 local due = up + tonumber(ARGV[5])

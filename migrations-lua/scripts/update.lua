@@ -67,9 +67,9 @@ if state ~= 'dead' then
   end
   if ARGV[4] ~= '' then
     due = due_at(ARGV[4], now, up)
-    began, over = due, ''
+    began, over = due, with_over(over)
   end
-  if ARGV[6] ~= '-' then ttl, over = ARGV[6], '' end
+  if ARGV[6] ~= '-' then ttl, over = ARGV[6], with_over(over) end
   dies = is_spent(counted, max_attempts, tonumber(meta[3]))
 elseif ARGV[6] ~= '-' then
   ttl = ARGV[6]

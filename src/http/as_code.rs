@@ -48,7 +48,7 @@ fn topic_config(name: &TopicName, body: Bytes) -> Result<Value, Problem> {
     check_settings(&mut fields, name);
     let PutTopicRequest { settings } = fields.read()?;
     let default = TopicSettings::default();
-    let settings = settings.onto(&default, None, &default)?;
+    let settings = settings.onto(&default, None, &default, "")?;
     Ok(as_value(&TopicConfig::of(&settings)))
 }
 

@@ -1,7 +1,7 @@
 //! Housekeeping: ends leases, TTLs and retention on topics that nobody consumes. All instances share the work through
 //! one sorted set of moments (see `store::sweeps`), so idle topics cost nothing however many instances run.
 
-use super::dead_letters::{WriteDeadLetter, publish_at_once, publish_deaths};
+use super::dead_letters::{WriteReport, publish_at_once, publish_deaths};
 use dueq_base::seeded;
 use dueq_model::{Millis, error::Error};
 use dueq_store::{Claim, PartitionName, Store};
@@ -22,8 +22,8 @@ const MIN_PAUSE: Duration = Duration::from_millis(5);
 /// While Redis is away.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Runs until the future is dropped. `write`: writes the payload of a dead letter.
-pub async fn run_housekeeping(store: Store, write: WriteDeadLetter) -> Infallible {
+/// Runs until the future is dropped. `write`: writes the payload of what is published of an end.
+pub async fn run_housekeeping(store: Store, write: WriteReport) -> Infallible {
     let (seen, deaths) = unbounded_channel();
     let (never, ..) = tokio::join!(
         pass_on(&store, &seen),
@@ -45,7 +45,7 @@ async fn pass_on(store: &Store, deaths: &UnboundedSender<PartitionName>) -> Infa
     }
 }
 
-async fn sweep(store: &Store, write: WriteDeadLetter) -> Infallible {
+async fn sweep(store: &Store, write: WriteReport) -> Infallible {
     loop {
         match store.claim_sweeps().await {
             Ok((claims, next)) => {
@@ -69,10 +69,10 @@ fn pause(store: &Store, next: Option<Millis>) -> Duration {
     next.map_or(LOOK_EVERY, |at| store.until_sweep(at)).clamp(MIN_PAUSE, LOOK_EVERY)
 }
 
-async fn sweep_one(store: &Store, claim: &Claim, write: WriteDeadLetter) {
+async fn sweep_one(store: &Store, claim: &Claim, write: WriteReport) {
     let swept = async {
         let mut swept = store.sweep(&claim.name).await?;
-        if let Some(swept) = swept.as_mut().filter(|swept| swept.deaths) {
+        if let Some(swept) = swept.as_mut().filter(|swept| swept.ends) {
             let published = publish_deaths(store, &claim.name, write, true).await;
             // Published deaths may leave now, and more may be left to publish; others are tried again a little later.
             (swept.more, swept.next_at) = (published.is_ok(), Some(store.now()));

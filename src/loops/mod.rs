@@ -11,7 +11,7 @@ mod housekeeping;
 mod instances;
 mod schedules;
 
-pub use dead_letters::WriteDeadLetter;
+pub use dead_letters::WriteReport;
 pub use history::{keep_history, watch_redis};
 pub use housekeeping::run_housekeeping;
 pub use instances::register_instance;

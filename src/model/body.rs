@@ -6,7 +6,9 @@
 //! is known without reading it (`payload_bytes` in `includes/message.lua`). Members of the header that this version does not know stay
 //! when the message is changed.
 
-use super::{Callback, MessageId, SecretHeaders, SqsParts, TopicName, TraceContext, Unknown};
+use super::{
+    Callback, Completion, MessageId, SecretHeaders, SqsParts, TopicName, TraceContext, Unknown,
+};
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -95,6 +97,15 @@ pub struct Body {
     /// outside `_callbacks`, and of callbacks from before this was noted.
     #[serde(rename = "p", default, skip_serializing_if = "Option::is_none")]
     pub publisher: Option<String>,
+    /// Where its ack is published.
+    #[serde(rename = "a", default, skip_serializing_if = "Option::is_none")]
+    pub on_done: Option<Box<Completion>>,
+    /// Where its death is published.
+    #[serde(rename = "x", default, skip_serializing_if = "Option::is_none")]
+    pub on_dead: Option<Box<Completion>>,
+    /// The message whose end this one is about; its own end is published nowhere.
+    #[serde(rename = "e", default, skip_serializing_if = "Option::is_none")]
+    pub completes: Option<MessageId>,
     /// Members that a later version has written.
     #[serde(flatten)]
     pub unknown: Unknown,
@@ -197,6 +208,9 @@ impl Body {
             origin: None,
             sqs: None,
             publisher: None,
+            on_done: None,
+            on_dead: None,
+            completes: None,
             damaged: None,
             unknown: Unknown::new(),
         }
@@ -225,6 +239,8 @@ impl Body {
         let Self { content, headers, callback, dead_letter, trace, origin, sqs, .. } = self;
         let said = callback.is_some() || *dead_letter || !is_unrecorded(trace) || origin.is_some();
         let said = said || sqs.is_some() || self.publisher.is_some() || !self.unknown.is_empty();
+        let said =
+            said || self.on_done.is_some() || self.on_dead.is_some() || self.completes.is_some();
         is_json(content) && headers.is_empty() && !said
     }
 
@@ -325,6 +341,12 @@ mod tests {
             let topic = TopicName::parse("orders").unwrap();
             body.origin = Some(Origin { id, topic, attempts: 3 });
             body.publisher = Some("billing".to_owned());
+            let url = CallUrl::parse("http://example.com/done").ok();
+            let publisher = "billing".to_owned();
+            body.on_done = Some(Box::new(Completion { url, publisher, ..Completion::default() }));
+            let topic = TopicName::parse("failed").ok();
+            body.on_dead = Some(Box::new(Completion { topic, ..Completion::default() }));
+            body.completes = Some(id);
             let mut parts = SqsParts { group: Some("g".to_owned()), ..SqsParts::default() };
             for length in [1, 100_000] {
                 let value = SqsAttribute { kind: "Number".to_owned(), value: "1".repeat(length) };

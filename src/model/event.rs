@@ -3,7 +3,7 @@
 
 use super::{MAX_REASON_CHARS, Millis};
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap};
 
 /// Events kept of one message; older ones are dropped.
 pub const MAX_EVENTS: usize = 20;
@@ -46,9 +46,13 @@ pub struct CallReport {
     pub error: Option<String>,
     /// From the first step of the call to its end, ms.
     pub duration_ms: Millis,
-    /// The first KiB of the answer's body as text; `None` where it was empty.
+    /// The beginning of the answer's body as text: the first KiB, or as much as the topic keeps of one that delivered; `None`
+    /// where it was empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
+    /// Headers of an answer that delivered, those that say what it is; names in lower case.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
     /// The request had headers that are secrets, which the answer may repeat.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub secret: bool,
@@ -79,6 +83,18 @@ pub fn last_error(written: &str) -> Option<String> {
 pub fn last_status(written: &str) -> Option<u16> {
     let call = written.lines().rev().find(|line| line.starts_with("c "))?;
     Event::read(call)?.call?.status
+}
+
+/// The line that keeps the result that an ack gave, JSON, among a message's events. It shows as none.
+pub fn result_line(at: Millis, result: &str) -> String {
+    // Outside of texts, JSON means the same with any white space.
+    format!("A {at} 0 {}\n", result.replace(['\n', '\r'], " "))
+}
+
+/// The result among the events that are written here, JSON.
+pub fn stored_result(written: &str) -> Option<&str> {
+    let line = written.lines().rev().find(|line| line.starts_with("A "))?;
+    line.splitn(4, ' ').nth(3)
 }
 
 /// One event.

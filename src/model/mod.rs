@@ -8,6 +8,7 @@ mod auth;
 mod backoff;
 mod body;
 mod call_url;
+mod completion;
 mod cron;
 pub mod error;
 mod event;
@@ -35,8 +36,11 @@ pub use auth::{Auth, AuthKind};
 pub use backoff::Backoff;
 pub use body::{Body, BodyChange, BrokenBody, Content, OCTETS, Origin};
 pub use call_url::*;
+pub use completion::{COMPLETES_HEADER, Completion, Ends, MAX_RESULT_BYTES};
 pub use cron::{Cron, InvalidCron};
-pub use event::{CallReport, Event, EventKind, MAX_EVENTS, last_error, last_status};
+pub use event::{
+    CallReport, Event, EventKind, MAX_EVENTS, last_error, last_status, result_line, stored_result,
+};
 pub use group::{GroupLimits, GroupSettings, MAX_GROUP_WEIGHT, MAX_OWN_GROUPS, micros_between};
 pub use id::{
     InvalidMessageId, MEMBER_BYTES, Member, MessageId, PartitionNumber, Route, TopicNumber,

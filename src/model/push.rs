@@ -31,6 +31,10 @@ pub const MIN_FAILING_OVER_MS: u64 = 100;
 pub const MAX_FAILING_OVER_MS: u64 = 3_600_000;
 /// The largest bound on calls under way.
 pub const MAX_IN_FLIGHT: u64 = 10_000;
+/// Bytes of an answer that are kept by default.
+pub const DEFAULT_KEPT_ANSWER: u64 = 1_024;
+/// Bytes of an answer that are kept, at most.
+pub const MAX_KEPT_ANSWER: u64 = 65_536;
 /// Secrets that a topic signs with at once, at most.
 pub const MAX_SECRETS: usize = 2;
 /// Characters of the name of a client certificate, at most.
@@ -282,6 +286,11 @@ macro_rules! push_settings {
             /// The name of the client certificate of calls by https to the origin of `url`, as `--callback-client-cert` has it.
             /// Default: none.
             put Text<1, MAX_CERT_NAME>;
+        /// Bytes of the answer to a call that delivers which are kept, at most.
+        keep_answer_bytes: u32 = DEFAULT_KEPT_ANSWER as u32;
+            /// How much of the body of an answer that delivers is kept as the result, bytes: 0 to 65536. Of other answers it is at most
+            /// 1024. Default: 1024.
+            put Bounded<0, MAX_KEPT_ANSWER>;
         /// Calls that an instance makes at once, at most.
         max_in_flight: u32 = DEFAULT_IN_FLIGHT as u32;
             /// Calls that an instance makes at once, at most. Default: 64.

@@ -1,7 +1,9 @@
 //! A topic's settings and the limits of the contract, each number in one place.
 
 use super::error::Error;
-use super::{Backoff, Millis, OnceSecret, Push, SqsQueue, TopicName, Unknown, is_default};
+use super::{
+    Backoff, Completion, Millis, OnceSecret, Push, SqsQueue, TopicName, Unknown, is_default,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -262,6 +264,18 @@ macro_rules! topic_settings {
         dead_form: DeadForm = DeadForm::Letter;
             /// What that topic gets. Default: `letter`.
             put DeadForm;
+        /// Where the acks of messages are published that do not say so themselves.
+        #[serde(skip_serializing_if = "is_default")]
+        on_done: Option<Completion> = None;
+            /// Where to publish what came of a message, if the message does not say so: applies to messages that are published from
+            /// then on. Default: nowhere.
+            put CompletionRequest;
+        /// The same of deaths.
+        #[serde(skip_serializing_if = "is_default")]
+        on_dead: Option<Completion> = None;
+            /// Where to publish that a message died, if the message does not say so: applies to messages that are published from
+            /// then on. Default: nowhere.
+            put CompletionRequest;
         /// In what order messages of a group are granted.
         #[serde(skip_serializing_if = "is_default")]
         group_order: GroupOrder = GroupOrder::Strict;

@@ -1,7 +1,7 @@
 //! What Redis keeps of a message beyond its body: written for a new message, read as the scripts' `format_extra` writes it.
 
 use super::types::MessageOptions;
-use dueq_model::Backoff;
+use dueq_model::{Backoff, Ends};
 use std::str::FromStr;
 
 /// A message's `extra`.
@@ -34,7 +34,8 @@ impl Extra {
         Self::read(text).unwrap_or_default()
     }
 
-    /// Reads `attempts,counted,max_attempts,priority[,ttl,backoff,hold,key]`; empty for a message that has none. In a group
+    /// Reads `attempts,counted,max_attempts,priority[,ttl,backoff,hold,key]`; empty for a message that has none. Before `ttl` there may
+    /// be `o` if that is over, `a` if the message's ack and `d` if its death is to be published. In a group
     /// the length of its name and the message's order follow `hold`, and the key follows the name. `None` where it is
     /// damaged.
     pub fn read(text: &str) -> Option<Self> {
@@ -43,6 +44,7 @@ impl Extra {
         let (attempts, counted) = (optional(next())?, optional(next())?);
         let (max_attempts, priority, ttl) = (optional(next())?, optional(next())?, next());
         let (ttl_over, ttl) = ttl.strip_prefix('o').map_or((false, ttl), |ttl| (true, ttl));
+        let (ends, ttl) = Ends::read(ttl);
         let backoff = match next() {
             "" => None,
             policy => Some(Backoff::from_script(policy)?),
@@ -64,6 +66,7 @@ impl Extra {
                 ttl_ms: optional(ttl)?,
                 backoff,
                 group: named(group),
+                ends,
                 ..MessageOptions::default()
             },
             ttl_over,
@@ -106,7 +109,7 @@ impl MessageOptions {
         let ttl = self.ttl_ms.map(|ttl| ttl.to_string()).unwrap_or_default();
         let backoff = self.backoff.as_ref().map(Backoff::to_script).unwrap_or_default();
         let numbers = format!("{attempts},{counted},{max_attempts},{}", self.priority);
-        let more = format!(",{over}{ttl},{backoff},{hold}");
+        let more = format!(",{over}{}{ttl},{backoff},{hold}", self.ends.letters());
         match &self.group {
             Some(group) => format!("{numbers}{more}{}.", group.len()),
             None if more != ",,," || !key.is_empty() => format!("{numbers}{more},{key}"),
@@ -153,6 +156,9 @@ mod tests {
             "0,0,,0,5,exponential;1000;2.5;3600000;0.1,,",
             "0,0,,0,,,4.00000000002a,d,ü",
             "0,0,,1,,schedule;1;2,f4.00000000002a,d,üa,b,c",
+            "0,0,,0,a,,,",
+            "1,1,,0,oad5,,,",
+            "0,0,,0,d,,d4.00000000002a,d,ük",
         ] {
             assert_eq!(Extra::read(text).unwrap().write(), text);
         }

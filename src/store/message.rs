@@ -15,8 +15,9 @@ use super::{
 use bytes::Bytes;
 use dueq_model::{
     Body, Event, EventKind, MAX_EVENTS, MessageId, Millis, State, error::Error, last_error,
-    last_status,
+    last_status, stored_result,
 };
+use serde_json::value::RawValue;
 use std::sync::Arc;
 
 impl Store {
@@ -115,8 +116,10 @@ pub(super) fn read_snapshot(
             Some(Waits::new(topic, at, &written, all, own, Some(&body)))
         }
     };
+    let result = stored_result(&written).and_then(|it| RawValue::from_string(it.to_owned()).ok());
     Ok(MessageSnapshot {
         id,
+        result,
         state,
         at: waits.as_ref().map_or(at, |waits| waits.due),
         attempts,

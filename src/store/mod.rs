@@ -54,7 +54,7 @@ pub use batch::Wake;
 pub use callback_names::callback_group;
 pub use change::Change;
 pub use connect_error::ConnectError;
-pub use dead_letters::{DeadLetter, Death, DeathEnd};
+pub use dead_letters::{DeadLetter, Death, DeathEnd, Report};
 pub use durability::Replicas;
 pub use extend::Extend;
 pub use grants::{Granted, Grants, LeaseOptions};

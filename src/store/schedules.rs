@@ -15,12 +15,13 @@ pub use ticks::Ticked;
 
 use super::{
     IfAbsent, Maker, NewMessage, Store,
+    backend::ENDS_VERSION,
     batch::{Command, Confirm},
     reply::{CallError, Fields, malformed, word},
     scripts,
 };
 use dueq_model::{
-    CatchUp, MessageId, Millis, ScheduleName, Timing, TopicName, Unknown, error::Error,
+    CatchUp, Ends, MessageId, Millis, ScheduleName, Timing, TopicName, Unknown, error::Error,
 };
 use std::{collections::HashMap, time::Duration};
 use stored::Definition;
@@ -133,6 +134,9 @@ impl Store {
                 Error::BadSetting(_, reason) => Error::BadSetting("message.group", reason),
                 error => error,
             })?;
+            if Ends::of(&spec.message.body).any() {
+                self.adopt_version(ENDS_VERSION).await?;
+            }
             let before = present.as_ref().map(|present| &present.spec.timing);
             spec.timing = anchored(spec.timing, before, now);
             let next = match &present {

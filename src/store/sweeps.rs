@@ -7,6 +7,7 @@
 
 use super::{
     Store,
+    backend::ENDS_VERSION,
     batch::{Command, Request},
     partition::{Partition, PartitionName},
     registry::Registry,
@@ -46,8 +47,17 @@ const WALK_INTERVAL_MS: Millis = 10_000;
 pub struct Hint {
     pub name: PartitionName,
     pub at: Millis,
-    /// Messages died there whose deaths are to be published elsewhere, without waiting for that moment.
-    pub deaths: bool,
+    /// Ends of messages there are to be published elsewhere, without waiting for that moment.
+    pub ends: Publishing,
+}
+
+/// Are ends of messages to be published?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Publishing {
+    Nothing,
+    /// If messages there say so, which nobody has before version 7.
+    Completions,
+    Some,
 }
 
 /// A partition that this instance is to sweep.
@@ -69,7 +79,8 @@ impl Partition {
         if known == 0 || at < known || known <= now {
             self.sweep_at.store(at, Ordering::Relaxed);
             // Nobody listens while the instance stops.
-            let _ = self.topic.hints.send(Hint { name: self.name(), at, deaths: false });
+            let _ =
+                self.topic.hints.send(Hint { name: self.name(), at, ends: Publishing::Nothing });
         }
     }
 
@@ -78,34 +89,47 @@ impl Partition {
     pub fn saw_deaths(&self, died: i64, now: Millis) {
         self.topic.counters.dead.inc_by(died as u64);
         self.happened(died > 0);
-        if died > 0 && self.topic.settings.dead_topic.is_some() {
+        if died > 0 {
             // Each time: the instance that publishes deaths now may have looked already.
-            self.tell_deaths(now);
+            let has_dead_topic = self.topic.settings.dead_topic.is_some();
+            let ends = if has_dead_topic { Publishing::Some } else { Publishing::Completions };
+            self.hint_ends(now, ends);
         }
     }
 
-    /// Has deaths here published elsewhere without delay.
-    pub fn tell_deaths(&self, now: Millis) {
+    /// Has ends of messages here published elsewhere without delay.
+    pub fn publish_ends(&self, now: Millis) {
+        self.hint_ends(now, Publishing::Some);
+    }
+
+    fn hint_ends(&self, now: Millis, ends: Publishing) {
         let at = now.saturating_add(SWEEP_DELAY_MS);
-        let _ = self.topic.hints.send(Hint { name: self.name(), at, deaths: true });
+        let _ = self.topic.hints.send(Hint { name: self.name(), at, ends });
     }
 }
 
 impl Store {
     /// Waits for the next hint of this instance and writes it, and others that came with it, where all instances look.
-    /// Returns the partitions among them with deaths that are not yet published.
+    /// Returns the partitions among them with ends that are not yet published.
     pub async fn pass_on_hints(&self) -> BTreeSet<PartitionName> {
         let mut hints = self.hints.lock().await;
-        let (mut with_deaths, mut noted) = (BTreeSet::new(), Vec::new());
-        let Some(first) = hints.recv().await else { return with_deaths };
+        let (mut with_ends, mut noted) = (BTreeSet::new(), Vec::new());
+        let Some(first) = hints.recv().await else { return with_ends };
+        let has_completions = *self.lanes.shared.min_reader.borrow() >= ENDS_VERSION;
         let mut note = self.sweeps(&scripts::NOTE_SWEEPS);
         let more = std::iter::from_fn(|| hints.try_recv().ok());
-        for Hint { name, at, deaths } in std::iter::once(first).chain(more).take(MAX_HINTS) {
+        for Hint { name, at, ends } in std::iter::once(first).chain(more).take(MAX_HINTS) {
+            if ends == Publishing::Completions && !has_completions {
+                continue;
+            }
             note = note.arg((at, name.to_string()));
             noted.push(name.clone());
-            if deaths {
-                with_deaths.insert(name);
+            if ends != Publishing::Nothing {
+                with_ends.insert(name);
             }
+        }
+        if noted.is_empty() {
+            return with_ends;
         }
         if let Err(error) = self.lanes.command(note).await {
             tracing::debug!(?error, "a hint was lost; the walk will find what it was about");
@@ -116,7 +140,7 @@ impl Store {
         if !noted.is_empty() {
             self.registry.forget_names(&noted).await;
         }
-        with_deaths
+        with_ends
     }
 
     /// Claims partitions whose moment has come. Also says when to ask again, at the latest.
@@ -275,8 +299,8 @@ pub struct Swept {
     pub more: bool,
     /// When time brings something again.
     pub next_at: Option<Millis>,
-    /// Deaths are to be published elsewhere.
-    pub deaths: bool,
+    /// Ends of messages are to be published elsewhere.
+    pub ends: bool,
 }
 
 pub(super) fn read_swept(reply: &mut Reply<'_>) -> Result<Swept, CallError> {
@@ -292,5 +316,5 @@ pub(super) fn read_swept(reply: &mut Reply<'_>) -> Result<Swept, CallError> {
         }
         reply.partition.happened(true);
     }
-    Ok(Swept { more, next_at, deaths: reply.int()? == 1 })
+    Ok(Swept { more, next_at, ends: reply.int()? == 1 })
 }

@@ -5,10 +5,11 @@ use super::waiting::Waits;
 use deadpool_redis::redis::Cmd;
 pub use dueq_model::is_default;
 use dueq_model::{
-    Backoff, Body, BodyChange, CallReport, CallUrl, Event, MessageId, Millis, State, TopicName,
-    WaitingFor,
+    Backoff, Body, BodyChange, CallReport, CallUrl, Ends, Event, MessageId, Millis, State,
+    TopicName, WaitingFor,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 /// When a message falls due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +58,9 @@ pub struct MessageOptions {
     /// Its group, 1…255 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
+    /// Which of its ends are published, as its body and its topic say.
+    #[serde(skip)]
+    pub ends: Ends,
     /// Its own name in its topic.
     #[serde(skip)]
     pub key: Option<MessageKey>,
@@ -185,6 +189,8 @@ pub struct MessageSnapshot {
     pub last_status: Option<u16>,
     /// Why it failed last, as `model::last_error` finds it.
     pub last_error: Option<String>,
+    /// The result that its ack gave, JSON.
+    pub result: Option<Box<RawValue>>,
     /// The stored text of its events: it differs after every change of the message. Empty in lists.
     pub written: String,
     /// What happened to it, oldest first, `published` included; empty in lists.
@@ -233,9 +239,10 @@ impl Call {
 
     /// Bytes that it is in Redis, about.
     pub fn bytes(&self) -> usize {
-        let CallReport { error, answer, .. } = &self.report;
+        let CallReport { error, answer, headers, .. } = &self.report;
+        let headers = headers.iter().map(|(name, value)| name.len() + 4 + json_bytes(value));
         let noted = |text: &Option<String>| text.as_deref().map_or(0, json_bytes);
-        100 + noted(error) + noted(answer)
+        100 + noted(error) + noted(answer) + headers.sum::<usize>()
     }
 }
 

@@ -4,7 +4,7 @@
 
 use super::{
     ConnectError, Instance, KNOWN_VERSION, SCHEMA_VERSION, Store,
-    backend::{FAIR_VERSION, GROUPS_VERSION, SPLIT_VERSION, SQS_VERSION},
+    backend::{ENDS_VERSION, FAIR_VERSION, GROUPS_VERSION, SPLIT_VERSION, SQS_VERSION},
     batch::Command,
     instances::LIFE_MS,
     reply::word,
@@ -55,6 +55,7 @@ impl Store {
         before: Option<&TopicSettings>,
     ) -> Result<(), Error> {
         let needed = |it: &TopicSettings| match it.partitions {
+            _ if it.on_done.is_some() || it.on_dead.is_some() => ENDS_VERSION,
             _ if it.is_fair() || it.own_groups => FAIR_VERSION,
             _ if it.sqs.is_some() || it.dead_form == DeadForm::Raw => SQS_VERSION,
             _ if it.grouped => GROUPS_VERSION,

@@ -19,6 +19,7 @@ fn everything() -> Value {
         "retry": {"on": ["5xx", "429", "timeout"], "never": ["501", "connect"]},
         "max_in_flight": 3,
         "max_in_flight_per_host": 2,
+        "keep_answer_bytes": 7,
         "failing_after": 0,
         "failing_over_ms": 100,
         "rate_per_s": 0.5,
@@ -62,7 +63,7 @@ async fn what_a_push_leaves_out_is_its_default() {
     let (client, topic) = (client().await, topic("push"));
     let defaults = json!({
         "method": "POST", "headers": {}, "timeout_ms": 15_000, "max_in_flight": 64,
-        "max_in_flight_per_host": 8, "secrets": [],
+        "max_in_flight_per_host": 8, "keep_answer_bytes": 1_024, "secrets": [],
     });
     assert_eq!(push_of(&pushed(&client, &topic, json!({})).await), defaults);
     let nulls: serde_json::Map<_, _> =

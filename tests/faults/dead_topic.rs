@@ -1,4 +1,4 @@
-//! Deaths are published elsewhere, or messages move there, through kills: none is lost or doubled, whichever instance dies between the death,
+//! Deaths and acks are published elsewhere, or messages move there, through kills: none is lost or doubled, whichever instance dies between the death,
 //! the claim, the copy and the note that it was made.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use rand::SeedableRng;
 use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -17,10 +17,12 @@ use crate::proof::actor::Fleet;
 /// No message has the payload of another.
 static PAYLOADS: AtomicI64 = AtomicI64::new(0);
 
-/// Publishes, leases and gives up messages until told to stop, and remembers the payloads of those whose death was answered.
+/// Publishes, leases and gives up messages until told to stop, and remembers the payloads of those whose death was answered. Where it
+/// `acks`, half of them are done instead.
 async fn give_up(
     fleet: Fleet,
     topic: String,
+    acks: bool,
     stop: Arc<AtomicBool>,
     died: Arc<Mutex<BTreeSet<i64>>>,
 ) {
@@ -48,11 +50,20 @@ async fn give_up(
         if held.is_empty() {
             continue;
         }
-        let Some(done) = send("/messages/nack", json!({"messages": held})).await else { continue };
+        let (path, held) = match acks && random.random_bool(0.5) {
+            false => ("/messages/nack", held),
+            true => ("/messages/ack", held.into_iter().map(without_death).collect()),
+        };
+        let Some(done) = send(path, json!({"messages": held})).await else { continue };
         let results = payloads.into_iter().zip(done["results"].as_array().unwrap());
         let gone = results.filter(|(_, result)| result["status"] == "ok");
         died.lock().unwrap().extend(gone.map(|(payload, _)| payload));
     }
+}
+
+fn without_death(mut held: Value) -> Value {
+    held.as_object_mut().unwrap().remove("dead");
+    held
 }
 
 /// How often each death is told of in a topic, or its message is there, by its payload.
@@ -76,17 +87,32 @@ async fn no_message_is_lost_or_doubled_on_its_way_while_instances_are_killed() {
     die_while_instances_are_killed("raw").await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_completion_is_lost_or_doubled_while_instances_are_killed() {
+    die_while_instances_are_killed("completion").await;
+}
+
 async fn die_while_instances_are_killed(form: &str) {
     let redis = Redis::start().await;
     let mut instances = [Dueq::on(&redis).start().await, Dueq::on(&redis).start().await];
     let fleet = Fleet::new(instances.iter().map(Dueq::client));
     let (here, there) = (topic("mortal"), topic("dead"));
     // Nothing dead is kept: what is not copied first is lost.
-    let config = json!({"dead_topic": there, "dead_form": form, "max_attempts": 1, "retention": {"dead_ms": 0}});
+    let completes = form == "completion";
+    let mut config = json!({"max_attempts": 1, "retention": {"dead_ms": 0}});
+    for (name, value) in match completes {
+        false => [("dead_topic", json!(there)), ("dead_form", json!(form))],
+        true => [("on_done", json!({"topic": there})), ("on_dead", json!({"topic": there}))],
+    } {
+        config[name] = value;
+    }
     instances[0].client().new_topic(&here, config).await;
     let (stop, died) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(BTreeSet::new())));
     let workers: Vec<_> = (0..3)
-        .map(|_| tokio::spawn(give_up(fleet.clone(), here.clone(), stop.clone(), died.clone())))
+        .map(|_| {
+            let (fleet, here) = (fleet.clone(), here.clone());
+            tokio::spawn(give_up(fleet, here, completes, stop.clone(), died.clone()))
+        })
         .collect();
     for round in 0..8 {
         sleep(Duration::from_millis(600)).await;
@@ -109,7 +135,10 @@ async fn die_while_instances_are_killed(form: &str) {
         let seen = client.topic(&here).await.expect(200).json();
         if seen["counts"]["dead"] == 0 && seen["counts"]["leased"] == 0 {
             let told = told(&client, &there).await;
-            if seen["totals"]["dead"] == told.len() && died.iter().all(|it| told.contains_key(it)) {
+            let acked = if completes { number(&seen["totals"], "acked") } else { 0 };
+            if number(&seen["totals"], "dead") + acked == told.len() as i64
+                && died.iter().all(|it| told.contains_key(it))
+            {
                 break told;
             }
         }

@@ -88,7 +88,7 @@ async fn what_an_older_instance_cannot_read_waits_until_it_is_gone() {
         assert_eq!(finished.code, 0, "{finished:?}");
         let known: [String; 2] =
             redis.command(&["MGET", "dueq:{service}:schema", MIN_READER]).await;
-        assert_eq!(known, ["6", "6"]);
+        assert_eq!(known, ["7", "7"]);
     }
     let other = Dueq::on(&redis).start().await;
     other.client().published(&name, json!({"payload": 3})).await;
@@ -125,13 +125,13 @@ async fn an_instance_that_cannot_read_the_data_any_more_stops_and_does_not_start
     client.published(&name, json!({"payload": 1})).await;
     // Data that have something newer, which older instances may pass over, are served.
     let _: () = redis.command(&["SET", "dueq:{service}:schema", "9"]).await;
-    let _: () = redis.command(&["SET", MIN_READER, "6"]).await;
+    let _: () = redis.command(&["SET", MIN_READER, "7"]).await;
     let mut other = Dueq::on(&redis).start().await;
     other.client().published(&name, json!({"payload": 2})).await;
     assert_eq!(other.term().await, 0);
 
-    let _: () = redis.command(&["SET", MIN_READER, "7"]).await;
-    let line = "need a dueq that reads schema version 7, and this one reads 6: use a newer dueq";
+    let _: () = redis.command(&["SET", MIN_READER, "8"]).await;
+    let line = "need a dueq that reads schema version 8, and this one reads 7: use a newer dueq";
     assert_eq!(dueq.exit().await, 2, "{}", dueq.log());
     assert!(dueq.log().lines().last().unwrap().contains(line), "{}", dueq.log());
     for verb in ["serve", "migrate", "audit"] {

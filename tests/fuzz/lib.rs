@@ -11,8 +11,8 @@ mod model;
 
 use bytes::Bytes;
 use dueq_model::{
-    Backoff, Body, CallMethod, CallUrl, Callback, Content, MAX_DELAY_MS, MAX_SCHEDULE, Millis,
-    Retry,
+    Backoff, Body, CallMethod, CallUrl, Callback, Completion, Content, MAX_DELAY_MS, MAX_SCHEDULE,
+    Millis, Retry, TopicName,
 };
 use proptest::{collection::vec, prelude::*, sample::Index, sample::select};
 use std::{
@@ -241,13 +241,23 @@ pub fn body() -> BoxedStrategy<Body> {
             .prop_map(|(data, content_type)| Content::Bytes { data, content_type }),
         Just(Content::nothing()),
     ];
-    let whole = (content, headers(), prop::option::of(callback()), any::<bool>());
-    let body = |(content, headers, callback, dead_letter)| Body {
+    let whole =
+        (content, headers(), prop::option::of(callback()), any::<bool>(), completion().boxed());
+    let body = |(content, headers, callback, dead_letter, on_done)| Body {
         callback,
         dead_letter,
+        on_done,
         ..Body::new(content, headers)
     };
     whole.prop_map(body).boxed()
+}
+
+/// Where an end is published, as it is stored.
+pub fn completion() -> impl Strategy<Value = Option<Box<Completion>>> {
+    prop::option::of((prop::option::of(url()), ".{0,9}").prop_map(|(url, publisher)| {
+        let topic = url.is_none().then(TopicName::callbacks);
+        Box::new(Completion { url, topic, publisher, ..Completion::default() })
+    }))
 }
 
 /// Any policy that a request may name.

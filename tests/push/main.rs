@@ -16,6 +16,7 @@ mod before_due;
 mod broken;
 mod callbacks;
 mod caller;
+mod completions;
 mod derived;
 mod events;
 mod failing;

@@ -143,6 +143,16 @@ func ContentType(mediaType string) PublishOption {
 	return option(func(r *api.PublishRequest) { r.SetContentType(mediaType) })
 }
 
+// OnDone says where to publish what came of the message: its URL or its topic is set; the topic's unless given.
+func OnDone(to api.CompletionRequest) PublishOption {
+	return option(func(r *api.PublishRequest) { r.SetOnDone(to) })
+}
+
+// OnDead says where to publish that the message died; the topic's unless given.
+func OnDead(to api.CompletionRequest) PublishOption {
+	return option(func(r *api.PublishRequest) { r.SetOnDead(to) })
+}
+
 // CallTo is the URL that a message of a pushed topic is sent to, in place of the topic's.
 func CallTo(url string) PublishOption {
 	return option(func(r *api.PublishRequest) { callbackOf(r).SetURL(url) })
@@ -304,7 +314,7 @@ func (c *Client) Callback(ctx context.Context, url string, payload any, options 
 		DelayMs: r.DelayMs, DeliverAt: r.DeliverAt, Priority: r.Priority, TTLMs: r.TTLMs,
 		Key: r.Key, KeyUntil: r.KeyUntil, OnDuplicate: r.OnDuplicate, IdempotencyKey: r.IdempotencyKey,
 		Debounce: r.Debounce, Throttle: r.Throttle, Once: r.Once,
-		Group: r.Group, MaxAttempts: r.MaxAttempts, Backoff: r.Backoff,
+		Group: r.Group, MaxAttempts: r.MaxAttempts, Backoff: r.Backoff, OnDone: r.OnDone, OnDead: r.OnDead,
 	}
 	published, _, err := c.API.Callbacks.ScheduleCallback(c.repeating(ctx, *r)).ScheduleCallbackRequest(request).Execute()
 	return published, err

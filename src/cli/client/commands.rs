@@ -139,7 +139,23 @@ const NEW: &[Arg] = &[
     .needs("key"),
     arg("--group GROUP", "A group, whose messages are leased in the order in which they were published."),
     arg("--idempotency-key KEY", "A repeated publish with this key gets the first answer."),
+    DONE_URL,
+    DONE_TOPIC,
+    DEAD_URL,
+    DEAD_TOPIC,
 ];
+
+const DONE_URL: Arg =
+    arg("--done-url URL", "URL to call with the result once the message is done.")
+        .field("on_done.url")
+        .not("done-topic");
+const DONE_TOPIC: Arg =
+    arg("--done-topic TOPIC", "Topic in which the result is published.").field("on_done.topic");
+const DEAD_URL: Arg = arg("--dead-url URL", "URL to call if the message dies.")
+    .field("on_dead.url")
+    .not("dead-topic");
+const DEAD_TOPIC: Arg =
+    arg("--dead-topic TOPIC", "Topic in which its death is published.").field("on_dead.topic");
 
 const METHODS: &str = "--method GET|POST|PUT|PATCH|DELETE";
 const CONNECT: Arg =
@@ -245,7 +261,7 @@ pub const COMMANDS: &[Command] = &[
   dueq lease orders --json | jq -r '.messages[] | "dueq ack \(.id) \(.lease_token)"'"#,
     ),
     post("ack", "Acknowledge a leased message.", &["/messages/{id}/ack"])
-        .args(&[LEASED])
+        .args(&[LEASED, &[arg("--result JSON", "What came of it, kept and published with the message.")]])
         .show(View::Line("acknowledged {id}")),
     post("nack", "Give a leased message back as failed.", &["/messages/{id}/nack"]).args(&[
         LEASED,
@@ -498,6 +514,10 @@ Examples:
                 arg("--header NAME=VALUE", "Header of the messages, repeatable.").field("message.headers"),
                 arg("--priority N", "Priority from 0 to 255; of the messages that are due, higher ones go first.")
                     .field("message.priority"),
+                DONE_URL.field("message.on_done.url"),
+                DONE_TOPIC.field("message.on_done.topic"),
+                DEAD_URL.field("message.on_dead.url"),
+                DEAD_TOPIC.field("message.on_dead.topic"),
                 arg("--catch-up one|none|all", "Which missed ticks are published late; by default the latest one."),
             ],
         ])

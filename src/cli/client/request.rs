@@ -135,7 +135,7 @@ impl Arg {
         }
         arg = match kind {
             "PAYLOAD" if self.is_positional() => arg.allow_negative_numbers(true),
-            "PAYLOAD" => arg.allow_hyphen_values(true),
+            "PAYLOAD" | "JSON" => arg.allow_hyphen_values(true),
             _ => arg,
         };
         if self.usage.trim_end_matches('.').ends_with(',') {
@@ -184,6 +184,7 @@ fn parser(kind: &'static str) -> ValueParser {
                 };
                 Ok(value(&name, json))
             }
+            "JSON" => Ok(value(text, json_or_string(text))),
             _ => Ok(value(text, quoted(text))),
         }
     })

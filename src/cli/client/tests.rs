@@ -38,6 +38,21 @@ async fn each_command_is_a_request() {
         ),
         ("lease a b", "POST /lease", r#"{"topics":["a","b"]}"#),
         ("ack 1-2 t", "POST /messages/1-2/ack", r#"{"lease_token":"t"}"#),
+        (
+            "ack 1-2 t --result {\"n\":1.50}",
+            "POST /messages/1-2/ack",
+            r#"{"lease_token":"t","result":{"n":1.50}}"#,
+        ),
+        (
+            "callback http://a/b --done-url http://a/c --dead-topic d",
+            "POST /callbacks",
+            r#"{"url":"http://a/b","on_done":{"url":"http://a/c"},"on_dead":{"topic":"d"}}"#,
+        ),
+        (
+            "schedules put a 1 --every 10s --topic t --done-topic d",
+            "PUT /schedules/a",
+            r#"{"message":{"payload":1,"on_done":{"topic":"d"}},"every_ms":10000,"topic":"t"}"#,
+        ),
         ("nack 1 t --dead", "POST /messages/1/nack", r#"{"lease_token":"t","dead":true}"#),
         (
             "nack 1 t --release --delay 0s --reason no",

@@ -6,7 +6,10 @@ pub(crate) mod hosts;
 pub(crate) mod retry;
 
 use crate::{
-    messages::publish::{PublishedMessage, publish},
+    messages::{
+        completion::EndFields,
+        publish::{PublishedMessage, publish},
+    },
     prelude::*,
 };
 use auth::{AuthRequest, AuthView};
@@ -187,6 +190,7 @@ request! {
         pub key: Flat<KeyFields>,
         pub policy: Flat<PolicyFields>,
         pub publish: Flat<PublishFields>,
+        pub ends: Flat<EndFields>,
     }
     check(fields) {
         check_policies(fields, key.as_ref(), publish.as_ref());
@@ -206,7 +210,8 @@ impl ScheduleCallbackRequest {
             timeout_ms: said.timeout_ms.filter(|ms| *ms != DEFAULT_CALL_TIMEOUT_MS as Millis),
             ..said.clone()
         };
-        let message = MessageFields { content: self.content, key: self.key, policy: self.policy };
+        let Self { content, key, policy, ends, .. } = self;
+        let message = MessageFields { content, key, policy, ends: ends.0 };
         let mut message = new_message(message, Some(self.publish.0), Some(plain));
         message.body.callback = Some(said);
         message
@@ -239,6 +244,7 @@ pub async fn schedule_callback(
     let mut message = request.into_message();
     message.body.publisher = Some(caller.owner().to_owned());
     state.check_new_callback(&message.body, String::new)?;
+    state.check_completions(&message.body, String::new)?;
     publish(&state, &caller, &trace, TopicName::callbacks(), message).await
 }
 

@@ -1,8 +1,8 @@
 //! What the holder of a lease can do, and the holder of many in one request: ack, nack, extend.
 
-use super::lease::LeaseAck;
+use super::lease::{HeldLease, LeaseAck};
 use crate::prelude::*;
-use dueq_model::{MAX_REASON_CHARS, MessageId, State as MessageState};
+use dueq_model::{MAX_REASON_CHARS, MAX_RESULT_BYTES, MessageId, State as MessageState};
 use dueq_store::{self as store, Ack, Extend, Extended, Nack, NackKind, Nacked, Settle};
 
 request! {
@@ -11,6 +11,27 @@ request! {
     pub struct AckRequest {
         /// The token of the lease.
         pub lease_token: LeaseToken,
+        pub done: Flat<DoneFields>,
+    }
+}
+
+request! {
+    /// What came of a message.
+    pub struct DoneFields {
+        /// Any JSON value up to 64 KiB; null is the same as none. It is kept while the acknowledged message is, and published with
+        /// its completion (`on_done`).
+        pub result: AnyValue,
+    }
+    check(fields) {
+        if result.as_ref().is_some_and(|it| it.0.as_ref().is_some_and(|it| it.len() > MAX_RESULT_BYTES)) {
+            fields.refuse("result", format!("must be at most {MAX_RESULT_BYTES} bytes of JSON"));
+        }
+    }
+}
+
+impl From<DoneFields> for Ack {
+    fn from(DoneFields { result }: DoneFields) -> Self {
+        Self { call: None, result: result.0.filter(|it| &it[..] != b"null") }
     }
 }
 
@@ -109,7 +130,7 @@ pub async fn ack_message(
     IdPath(id): IdPath,
     JsonBody(request, _): JsonBody<AckRequest>,
 ) -> Result<StatusCode, Problem> {
-    let acked = cx.store.settle(id, &request.lease_token, Ack::default()).await;
+    let acked = cx.store.settle(id, &request.lease_token, Ack::from(request.done.0)).await;
     cx.of_message(&id, acked).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -193,7 +214,7 @@ request! {
 request! {
     /// A lease to give back.
     pub struct NackBatchItem {
-        pub ack: Flat<LeaseAck>,
+        pub lease: Flat<HeldLease>,
         pub nack: Flat<NackFields>,
     }
 }
@@ -201,7 +222,7 @@ request! {
 request! {
     /// A lease to extend.
     pub struct ExtendBatchItem {
-        pub ack: Flat<LeaseAck>,
+        pub lease: Flat<HeldLease>,
         /// New duration, counted from now, ms. A lease never gets shorter, and never exceeds 12 h in total.
         pub lease_ms: LeaseMs,
     }
@@ -266,7 +287,7 @@ pub async fn ack_batch(
     trace: Trace,
     JsonBody(request, _): JsonBody<AckBatchRequest>,
 ) -> Answer {
-    let acks = request.messages.0.into_iter().map(|it| it.ack.0.with(Ack::default())).collect();
+    let acks = request.messages.0.into_iter().map(|it| it.ack.0.settled()).collect();
     let results = settle_batch(&cx, &trace, acks, |id, status, _| AckResult { id, status }).await;
     Ok(json(&AckBatchResponse { results }))
 }
@@ -307,7 +328,7 @@ pub async fn nack_batch(
     trace: Trace,
     JsonBody(request, _): JsonBody<NackBatchRequest>,
 ) -> Answer {
-    let nack = |NackBatchItem { ack, nack }| ack.0.with(Nack::Asked(nack.0.into()));
+    let nack = |NackBatchItem { lease, nack }| lease.0.with(Nack::Asked(nack.0.into()));
     let nacks = request.messages.0.into_iter().map(nack).collect();
     let result = |id, status, nacked: Option<Nacked>| NackResult {
         id,
@@ -333,8 +354,8 @@ pub async fn extend_batch(
     trace: Trace,
     JsonBody(request, _): JsonBody<ExtendBatchRequest>,
 ) -> Answer {
-    let extend = |ExtendBatchItem { ack, lease_ms }| {
-        ack.0.with(Extend { lease_ms: lease_ms.get(), shortens: false })
+    let extend = |ExtendBatchItem { lease, lease_ms }| {
+        lease.0.with(Extend { lease_ms: lease_ms.get(), shortens: false })
     };
     let extends = request.messages.0.into_iter().map(extend).collect();
     let result = |id, status, lease: Option<Extended>| ExtendResult {

@@ -2,7 +2,7 @@
 
 mod poll;
 
-use super::hold::settle_all;
+use super::hold::{DoneFields, settle_all};
 use crate::{json_line, messages::view::RenderedContent, openapi::describe::described, prelude::*};
 use axum::{
     body::Body,
@@ -43,6 +43,14 @@ request! {
 request! {
     /// A message to acknowledge.
     pub struct LeaseAck {
+        pub lease: Flat<HeldLease>,
+        pub done: Flat<DoneFields>,
+    }
+}
+
+request! {
+    /// A lease.
+    pub struct HeldLease {
         /// The message.
         pub id: MessageId,
         /// The token of its lease.
@@ -51,6 +59,13 @@ request! {
 }
 
 impl LeaseAck {
+    /// The message, the token, and its ack.
+    pub fn settled(self) -> (MessageId, String, Ack) {
+        self.lease.0.with(self.done.0.into())
+    }
+}
+
+impl HeldLease {
     /// The message, the token, and what its holder asks for.
     pub fn with<W>(self, what: W) -> (MessageId, String, W) {
         (self.id, self.lease_token.into_string(), what)
@@ -176,8 +191,7 @@ pub async fn serve(
     LeaseRequest { max_messages, max_bytes, lease_ms, wait_ms, acks }: LeaseRequest,
     payload: Payload,
 ) -> Result<Response<Body>, Problem> {
-    let acks: Vec<_> =
-        acks.into_iter().flat_map(|a| a.0).map(|ack| ack.with(Ack::default())).collect();
+    let acks: Vec<_> = acks.into_iter().flat_map(|a| a.0).map(LeaseAck::settled).collect();
     // A long poll would hold the body's memory for a minute.
     let activity = { payload }.activity;
     let options = LeaseOptions {

@@ -1,12 +1,15 @@
 //! What requests say of a message, declared once for all that take one: publishing alone, in batches, as a bare body,
 //! as a callback, by a schedule, and changing a message.
 
-use super::fingerprint::fingerprint;
+use super::{
+    completion::{CompletionRequest, EndFields},
+    fingerprint::fingerprint,
+};
 use crate::prelude::*;
 use axum::http::{HeaderMap, HeaderName};
 use bytes::Bytes;
 use dueq_model::{
-    Body, Callback, Content, MAX_ATTEMPTS_LIMIT, OCTETS, TraceContext, is_own_header,
+    Body, Callback, Content, Ends, MAX_ATTEMPTS_LIMIT, OCTETS, TraceContext, is_own_header,
 };
 use dueq_store::{Due, Idempotency, KeyUntil, MessageKey, MessageOptions, NewMessage, OnDuplicate};
 
@@ -204,6 +207,7 @@ pub struct MessageFields {
     pub content: Flat<ContentFields>,
     pub key: Flat<KeyFields>,
     pub policy: Flat<PolicyFields>,
+    pub ends: EndFields,
 }
 
 impl DueFields {
@@ -269,13 +273,16 @@ pub fn new_message(
     let data = content.take_content().unwrap_or_else(Content::nothing);
     let headers = content.headers.unwrap_or_default().0;
     let trace = publish.as_ref().and_then(|publish| publish.traceparent);
-    let body = Body { callback, trace, ..Body::new(data, headers) };
+    let completion = |request: Option<CompletionRequest>| request.map(|it| Box::new(it.into()));
+    let (on_done, on_dead) = (completion(message.ends.on_done), completion(message.ends.on_dead));
+    let body = Body { callback, trace, on_done, on_dead, ..Body::new(data, headers) };
     let options = MessageOptions {
         priority: policy.priority.map_or(0, Into::into),
         max_attempts: policy.life.0.max_attempts.value().map(Into::into),
         ttl_ms: policy.life.0.ttl_ms.value().map(Into::into),
         backoff: content.backoff.value().map(Into::into),
         group: key.take_group(),
+        ends: Ends::default(),
         key: key.key(),
         idempotency: None,
     };

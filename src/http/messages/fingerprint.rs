@@ -6,7 +6,9 @@
 //! hashed is spelled out here rather than derived from types.
 
 use crate::input::json::{Text, end_of_string};
-use dueq_model::{Auth, AuthKind, CallMethod, CallUrl, Content, OCTETS, Retry};
+use dueq_model::{
+    Auth, AuthKind, Body, CallMethod, CallUrl, Completion, Content, OCTETS, Retry, TopicName,
+};
 use dueq_store::{Due, KeyUntil, NewMessage, OnDuplicate};
 use siphasher::sip::SipHasher13;
 use std::{borrow::Cow, hash::Hasher};
@@ -109,6 +111,13 @@ pub(crate) fn fingerprint(message: &NewMessage) -> u64 {
             sum.number(u64::MAX - 1);
             sum.text(secret.reveal().as_bytes());
         }
+    }
+    let Body { on_done, on_dead, .. } = &message.body;
+    for (mark, completion) in [(u64::MAX - 5, on_done), (u64::MAX - 6, on_dead)] {
+        let Some(Completion { url, topic, .. }) = completion.as_deref() else { continue };
+        sum.number(mark);
+        sum.text(url.as_ref().map_or("", CallUrl::as_str).as_bytes());
+        sum.text(topic.as_ref().map_or("", TopicName::as_str).as_bytes());
     }
     sum.finish()
 }

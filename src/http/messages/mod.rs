@@ -2,6 +2,7 @@
 //! redriveMessage.
 
 pub(crate) mod by_ids;
+pub(crate) mod completion;
 pub(crate) mod fields;
 pub(crate) mod fingerprint;
 pub(crate) mod publish;

@@ -1,5 +1,6 @@
 //! publishMessage, publishRaw, publishBatch.
 
+use super::completion::{EndFields, make_topics, own_completions, topics_of};
 use crate::{callbacks::CallbackRequest, prelude::*};
 use axum::{extract::RawQuery, http::header};
 use bytes::Bytes;
@@ -17,6 +18,7 @@ request! {
         /// Where dueq sends the message. Default: the topic's `push.url`. Only in a pushed topic, and required if that
         /// has no URL.
         pub callback: Option<CallbackRequest>,
+        pub ends: Flat<EndFields>,
     }
     check(fields) {
         check_policies(fields, key.as_ref(), publish.as_ref());
@@ -32,7 +34,8 @@ request! {
 impl PublishRequest {
     pub fn into_message(self) -> NewMessage {
         let callback = self.callback.map(Callback::from);
-        let message = MessageFields { content: self.content, key: self.key, policy: self.policy };
+        let Self { content, key, policy, ends, .. } = self;
+        let message = MessageFields { content, key, policy, ends: ends.0 };
         new_message(message, Some(self.publish.0), callback)
     }
 }
@@ -55,7 +58,8 @@ impl PublishRawParams {
     pub fn into_message(self, payload: Bytes, media_type: MediaType) -> NewMessage {
         let content = Flat(ContentFields::bytes(payload, media_type));
         let policy = Flat(PolicyFields { priority: self.priority, life: self.life });
-        let message = MessageFields { content, key: self.key, policy };
+        let ends = EndFields { on_done: None, on_dead: None };
+        let message = MessageFields { content, key: self.key, policy, ends };
         let (due, idempotency_key) = (self.due, self.idempotency_key);
         let (debounce, throttle, once, traceparent) = (None, None, None, None);
         let publish = PublishFields { due, debounce, throttle, once, idempotency_key, traceparent };
@@ -118,6 +122,7 @@ pub async fn publish_message(
 ) -> Result<Response, Problem> {
     let message = payload.read::<PublishRequest>(take_idempotency_header)?.into_message();
     state.check_new_callback(&message.body, || "callback".to_owned())?;
+    state.check_completions(&message.body, String::new)?;
     publish(&state, &caller, &trace, topic, message).await
 }
 
@@ -183,6 +188,11 @@ pub async fn publish(
 ) -> Result<Response, Problem> {
     trace.publishes([&mut message]);
     check_replace(caller, &topic, [&message])?;
+    own_completions(caller, [&mut message])?;
+    if caller.maker().is_some() {
+        Box::pin(make_topics(&state.store, caller, topics_of(std::slice::from_ref(&message))))
+            .await?;
+    }
     let _taken = caller.spend(&state.store, &topic, std::slice::from_ref(&message)).await?;
     let absent = IfAbsent::Create(caller.maker());
     let published = state.store.publish(&topic, message, absent).await?;
@@ -247,9 +257,12 @@ pub async fn publish_batch(
     let mut messages: Vec<_> = messages.0.into_iter().map(PublishRequest::into_message).collect();
     for (i, message) in messages.iter().enumerate() {
         state.check_new_callback(&message.body, || format!("messages[{i}].callback"))?;
+        state.check_completions(&message.body, || format!("messages[{i}]."))?;
     }
     trace.publishes(&mut messages);
     check_replace(&caller, &topic, &messages)?;
+    own_completions(&caller, &mut messages)?;
+    make_topics(&state.store, &caller, topics_of(&messages)).await?;
     let _taken = caller.spend(&state.store, &topic, &messages).await?;
     let absent = IfAbsent::Create(caller.maker());
     let outcomes = state.store.publish_batch(&topic, messages, absent).await?;

@@ -1,5 +1,6 @@
 //! A message as answers show it: alone with its events, or in a list.
 
+use super::completion::{CompletionView, result_of};
 use crate::{callbacks::CallbackView, openapi::describe::described, prelude::*};
 use dueq_model::{
     Backoff, Body, CallPlace, CallReport, CallUrl, Content, Event, EventKind, MessageId, Millis,
@@ -64,6 +65,14 @@ answer! {
         lease_expires_at: Option<Instant>,
         /// When it died; only for `dead`.
         died_at: Option<Instant>,
+        /// Where its ack is published. In lists as `payload` is.
+        on_done: Option<CompletionView<'a>>,
+        /// Where its death is published. In lists as `payload` is.
+        on_dead: Option<CompletionView<'a>>,
+        /// What came of it, if it is acknowledged: the result that its ack gave, any JSON value; or the answer to its call:
+        /// `status`, some `headers` and `body`, as far as that was kept. If the request carried a secret header, only keys that may
+        /// `configure` the topic see the body. Not in lists.
+        result: Option<Box<RawValue>>,
         /// The reason of the last nack that gave one, or how the last call failed. At most 1024 characters.
         last_error: Option<&'a str>,
         /// Its last 20 events, oldest first. Not in lists.
@@ -182,7 +191,7 @@ answer! {
         error: Option<&'a str>,
         /// How long the call took, ms. For `called`.
         duration_ms: Option<i64>,
-        /// The first KiB of the answer's body as text, if it had one. For `called`. If the request carried a secret header, only
+        /// The first KiB of the answer's body as text, if it had one; of one that delivered, as much as the topic keeps. For `called`. If the request carried a secret header, only
         /// keys that may `configure` the topic see it.
         answer: Option<&'a str>,
         /// True if the instant was derived afterwards. Absent if it was recorded.
@@ -204,7 +213,11 @@ impl<'a> Message<'a> {
             shown
         };
         let events = Some(found.events.iter().map(event).collect());
-        Self { events, ..Self::listed(topic, found) }
+        let is_done = found.state == MessageState::Acked;
+        let mut calls = found.events.iter().rev().filter_map(|event| event.call.as_ref());
+        let hides = !sees_answers && (carries || calls.next().is_some_and(|call| call.secret));
+        let result = is_done.then(|| result_of(found, !hides)).flatten();
+        Self { events, result, ..Self::listed(topic, found) }
     }
 
     /// A message of a list.
@@ -246,6 +259,9 @@ impl<'a> Message<'a> {
             waiting_for: found.waiting_for.as_ref().map(Waiting::from),
             lease_expires_at: at(MessageState::Leased),
             died_at: at(MessageState::Dead),
+            on_done: body.and_then(|it| it.on_done.as_deref()).map(CompletionView::from),
+            on_dead: body.and_then(|it| it.on_dead.as_deref()).map(CompletionView::from),
+            result: None,
             last_error: found.last_error.as_deref(),
             events: None,
         }
@@ -321,29 +337,6 @@ impl<'a> RenderedContent<'a> {
             content_type: Some(content.content_type().unwrap_or(OCTETS)),
         }
     }
-}
-
-/// The payload that tells of a death.
-#[derive(Serialize)]
-struct DeadLetter<'a> {
-    /// The message.
-    message: Message<'a>,
-    /// When it died.
-    died_at: Instant,
-}
-
-/// The payload that tells of a message's death, JSON.
-///
-/// Errors: `Internal` where the message cannot be shown.
-pub fn dead_letter(
-    topic: &Topic,
-    found: &MessageSnapshot,
-    died_at: Millis,
-) -> Result<Vec<u8>, Error> {
-    // Readers of the dead topic need not be allowed to see the answers.
-    let message = Message::whole(topic, found, false);
-    let letter = DeadLetter { message, died_at: Instant(died_at) };
-    serde_json::to_vec(&letter).map_err(|_| Error::Internal)
 }
 
 #[cfg(test)]

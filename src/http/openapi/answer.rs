@@ -207,6 +207,7 @@ described! {
     BTreeMap<String, String>: |_| strings_by_name();
     Cow<'_, BTreeMap<String, String>>: |_| strings_by_name();
     &RawValue: |document| document.component::<AnyJson>();
+    Box<RawValue>: |document| document.component::<AnyJson>();
     State: |document| document.component::<State>();
     &Backoff: |document| document.component::<BackoffPolicy>();
     EventKind: |document| document.component::<EventKind>();

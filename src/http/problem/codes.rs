@@ -166,7 +166,7 @@ problems! {
         RateLimited, TooManyTopics, TooManyMessages, TooManyBytes, TopicsExhausted;
     /// What scheduling a callback can answer.
     CallbackProblems: DuplicateKey, MessageLeased, PayloadTooLarge, CallbackAddressRefused, IdempotencyKeyReused,
-        GroupChanged, RateLimited, TopicsExhausted, UpgradePending;
+        GroupChanged, RateLimited, TooManyTopics, TopicsExhausted, UpgradePending;
     /// What routes can answer that change the settings of a group.
     GroupProblems: TooManyGroups, UpgradePending;
     /// What pausing a host can answer.
@@ -200,7 +200,8 @@ problems! {
     /// What routes of one schedule can answer.
     ScheduleProblems: ScheduleNotFound;
     /// What putting a schedule can answer.
-    ScheduleConfigProblems: PayloadTooLarge, CallbackAddressRefused, SecretRequired;
+    ScheduleConfigProblems: PayloadTooLarge, CallbackAddressRefused, SecretRequired, TooManyTopics, TopicsExhausted,
+        UpgradePending;
     /// What triggering a schedule can answer.
     TriggerProblems: DuplicateKey, MessageLeased, PayloadTooLarge, CallbackUrlMissing, TopicNotPushed, TopicFull,
         RateLimited, TooManyTopics, TooManyMessages, TooManyBytes, TopicsExhausted, UpgradePending;

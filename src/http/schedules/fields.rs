@@ -1,6 +1,6 @@
 //! What a body says of a schedule.
 
-use crate::{callbacks::CallbackRequest, prelude::*};
+use crate::{callbacks::CallbackRequest, messages::completion::EndFields, prelude::*};
 use dueq_model::{
     Body, Callback, CatchUp, Content, Cron, CronTiming, MAX_CRON_CHARS, MAX_DELAY_MS,
     MAX_PAYLOAD_BYTES, MAX_TIMEZONE_CHARS, MIN_EVERY_MS, Millis, Push, ScheduleName, Timing,
@@ -101,6 +101,7 @@ request! {
         pub policy: Flat<PolicyFields>,
         /// Where dueq sends the message. Default: the topic's `push.url`. Only in a pushed topic.
         pub callback: Option<CallbackRequest>,
+        pub ends: Flat<EndFields>,
     }
     check(fields) {
         if let Some(content) = &content
@@ -132,8 +133,8 @@ impl PutScheduleRequest {
         let timing = self.timing.0.into_timing(now, zones)?;
         let callback = self.callback.map(Callback::from);
         let message = match self.message {
-            Some(ScheduledMessageRequest { content, key, policy, callback: own }) => {
-                let message = MessageFields { content, key, policy };
+            Some(ScheduledMessageRequest { content, key, policy, callback: own, ends }) => {
+                let message = MessageFields { content, key, policy, ends: ends.0 };
                 new_message(message, None, callback.or(own.map(Callback::from)))
             }
             None => {
@@ -193,6 +194,7 @@ pub(crate) fn check_spec(state: &AppState, spec: &ScheduleSpec) -> Result<(), Pr
     if spec.message.body.content.payload().len() as u64 > MAX_PAYLOAD_BYTES {
         return Err(Error::PayloadTooLarge(MAX_PAYLOAD_BYTES as i64).into());
     }
+    state.check_completions(&spec.message.body, || "message.".to_owned())?;
     if let Some(name) = spec.message.body.clashes_with_auth() {
         return Err(Error::HeaderReserved(format!("message.headers.{name}")).into());
     }

@@ -6,6 +6,7 @@ use crate::{
     access::Seal,
     callbacks::CallbackView,
     messages::{
+        completion::{CompletionView, make_topics, own_completions, topics_of},
         publish::check_replace,
         view::{OptionsView, RenderedContent},
     },
@@ -80,6 +81,10 @@ answer! {
         key_until: Option<KeyUntil>,
         #[serde(flatten)]
         options: Flat<OptionsView<'a>>,
+        /// Where the acks of its messages are published.
+        on_done: Option<CompletionView<'a>>,
+        /// Where the deaths of its messages are published.
+        on_dead: Option<CompletionView<'a>>,
     }
 }
 
@@ -127,6 +132,8 @@ impl<'a> ScheduledMessage<'a> {
             on_duplicate: key.map(|key| key.on_duplicate),
             key_until: key.map(|key| key.until),
             options: Flat(options.into()),
+            on_done: body.on_done.as_deref().map(CompletionView::from),
+            on_dead: body.on_dead.as_deref().map(CompletionView::from),
         }
     }
 }
@@ -163,7 +170,9 @@ pub async fn put_schedule(
     spec.maker = cx.caller.maker().cloned();
     spec.message.body.publisher = spec.topic.is_callbacks().then(|| cx.caller.owner().to_owned());
     check_replace(&cx.caller, &spec.topic, [&spec.message])?;
+    own_completions(&cx.caller, [&mut spec.message])?;
     check_spec(&cx, &spec)?;
+    make_topics(&cx.store, &cx.caller, topics_of(std::slice::from_ref(&spec.message))).await?;
     let pushed = cx.store.push_of(&spec.topic).await?;
     let change = |present: Option<&store::Schedule>| {
         present

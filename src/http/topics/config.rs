@@ -1,6 +1,7 @@
 //! A topic's configuration as requests say and answers show it; putTopic and updateTopic, guarded by its revision.
 
 use crate::{
+    messages::completion::{CompletionRequest, CompletionView, make_topics, own_completion},
     prelude::*,
     topics::{
         Topic, answer_with_topic,
@@ -9,7 +10,7 @@ use crate::{
     },
 };
 use dueq_model::{
-    Backoff, CallUrl, DeadForm, Durability, GroupOrder, MAX_GROUP_CONCURRENCY,
+    Backoff, CallUrl, Completion, DeadForm, Durability, GroupOrder, MAX_GROUP_CONCURRENCY,
     MAX_IDEMPOTENCY_WINDOW_MS, MAX_LEASED_LIMIT, MAX_PARTITIONS, MAX_PAYLOAD_BYTES,
     MAX_TOPIC_MESSAGES, Millis, OnFull, Push, Retention, TopicName, TopicSettings,
     retention_settings, topic_settings,
@@ -62,6 +63,7 @@ impl<'a> TopicConfig<'a> {
 }
 
 shown! {
+    Completion as CompletionView<'a>: |it| it.into();
     Retention as RetentionPolicy<'a>: |it| it.into();
 }
 
@@ -88,12 +90,22 @@ impl TopicFields {
         if let Some(dead_topic) = self.dead_topic.as_value() {
             caller.check_verb(Verb::Configure, dead_topic)?;
         }
+        for (name, completion) in self.completions() {
+            let url = completion.url.as_ref();
+            state.check_url(url, || format!("{name}.url"))?;
+            own_completion(caller, &mut completion.clone().into())?;
+        }
         state.check_url(self.push_url(), || "push.url".to_owned())?;
         let auth = self.push.as_value().and_then(|push| push.auth.as_value());
         let token_url = auth.and_then(|auth| auth.token_url.as_ref());
         state.check_url(token_url, || "push.auth.token_url".to_owned())?;
         let client_cert = self.push.as_value().and_then(|push| push.client_cert.as_value());
         state.check_client_cert(client_cert.map(|name| &**name), || "push.client_cert".to_owned())
+    }
+
+    fn completions(&self) -> impl Iterator<Item = (&'static str, &CompletionRequest)> {
+        let all = [("on_done", self.on_done.as_value()), ("on_dead", self.on_dead.as_value())];
+        all.into_iter().filter_map(|(name, it)| Some((name, it?)))
     }
 
     fn push_url(&self) -> Option<&CallUrl> {
@@ -106,7 +118,7 @@ impl TopicFields {
     }
 
     /// The configuration that `settings` become: the defaults, or what is stored. What is stored, if anything is, has the
-    /// secrets that are kept; `default` is what null sets back to.
+    /// secrets that are kept; `default` is what null sets back to. `by`: the API key that asks for it, by its name.
     ///
     /// Errors: `NothingMasked`, `SecretRequired`, `HeadersTooLarge`, `BadSetting`.
     pub fn onto(
@@ -114,6 +126,7 @@ impl TopicFields {
         settings: &TopicSettings,
         stored: Option<&TopicSettings>,
         default: &TopicSettings,
+        by: &str,
     ) -> Result<TopicSettings, Error> {
         let mut changed = TopicSettings {
             closing: false,
@@ -123,6 +136,13 @@ impl TopicFields {
             revision: None,
             ..self.applied_to(settings, default)
         };
+        for (name, it) in self.completions() {
+            let stored =
+                if name == "on_done" { &mut changed.on_done } else { &mut changed.on_dead };
+            if let Some(stored) = stored.as_mut().filter(|_| it.url.is_some()) {
+                stored.publisher = by.to_owned();
+            }
+        }
         if self.partitions.0.is_none() {
             changed.partitions = stored.unwrap_or(default).partitions;
         }
@@ -164,8 +184,12 @@ pub async fn put_topic(
     let PutTopicRequest { settings: changes } =
         payload.read(|fields, _| check_settings(fields, &name))?;
     changes.check(&cx, &cx.caller)?;
+    let named = changes.completions().filter_map(|(_, it)| it.topic.clone()).collect();
+    make_topics(&cx.store, &cx.caller, named).await?;
     let default = TopicSettings::default();
-    let whole = |stored: Option<&TopicSettings>| changes.onto(&default, stored, &default);
+    let whole = |stored: Option<&TopicSettings>| {
+        changes.onto(&default, stored, &default, cx.caller.owner())
+    };
     let created = match IfMatch::of(&payload.headers) {
         // Only what exists can match, so nothing comes into being.
         IfMatch::Any => {
@@ -195,7 +219,7 @@ pub async fn put_topic(
     responses(
         (status = 200, description = "The topic", body = Topic,
             headers(("ETag" = String, description = "The revision of its configuration"))),
-        TopicProblems, ConfigProblems, RedisProblems,
+        TopicProblems, ConfigProblems, NewTopicProblems, RedisProblems,
     ),
 )]
 pub async fn update_topic(
@@ -207,6 +231,8 @@ pub async fn update_topic(
     let UpdateTopicRequest { settings: changes } =
         payload.read(|fields, _| check_settings(fields, &name))?;
     changes.check(&cx, &cx.caller)?;
+    let named = changes.completions().filter_map(|(_, it)| it.topic.clone()).collect();
+    make_topics(&cx.store, &cx.caller, named).await?;
     if name.is_callbacks()
         && let Some(setting) = changes.reserved_of_callbacks()
     {
@@ -215,7 +241,7 @@ pub async fn update_topic(
     }
     let default = TopicSettings::default_of(&name);
     let change = |stored: &TopicSettings| {
-        let mut changed = changes.onto(stored, Some(stored), &default)?;
+        let mut changed = changes.onto(stored, Some(stored), &default, cx.caller.owner())?;
         changed.ordered |= name.is_callbacks() && changes.group_order.0.is_some();
         Ok(changed)
     };
@@ -287,7 +313,7 @@ mod tests {
             ..TopicSettings::default()
         };
         let default = TopicSettings::default();
-        let onto = |text: &str| read(text).unwrap().onto(&mine, Some(&mine), &default).unwrap();
+        let onto = |text: &str| read(text).unwrap().onto(&mine, Some(&mine), &default, "").unwrap();
         assert_eq!(onto("{}"), mine);
         let names = Description::of::<TopicFields>().properties.into_iter().map(|it| it.name);
         let nulls: BTreeMap<_, _> =

@@ -12,8 +12,8 @@ use crate::{
 };
 use dueq_model::{
     Auth, CallMethod, CallUrl, MASK, MAX_CERT_NAME, MAX_FAILING_AFTER, MAX_FAILING_OVER_MS,
-    MAX_HEADERS, MAX_IN_FLIGHT, MAX_SECRETS, MIN_FAILING_OVER_MS, Millis, Push, Retry,
-    SigningSecret, masked, names_header, push_settings, unmasked,
+    MAX_HEADERS, MAX_IN_FLIGHT, MAX_KEPT_ANSWER, MAX_SECRETS, MIN_FAILING_OVER_MS, Millis, Push,
+    Retry, SigningSecret, masked, names_header, push_settings, unmasked,
 };
 use std::{borrow::Cow, collections::BTreeMap};
 

@@ -4,7 +4,7 @@
 use super::{
     args::ClientCert,
     dial::{CONNECT_TIMEOUT, Connector, DialError, Dialler, connector, for_people},
-    outcome::{CallOutcome, NoAnswer, verdict},
+    outcome::{CallOutcome, NoAnswer, Verdict, verdict},
     request::CallRequest,
     tokens::Tokens,
     wire::ReadCounter,
@@ -12,7 +12,9 @@ use super::{
 use bytes::Bytes;
 use dueq_base::tls::{self, TlsError};
 use dueq_model::{AddressGuard, AuthKind, CallReport, CallUrl, MASK, Millis, Proxy};
-use http::{Extensions, HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, header};
+use http::{
+    Extensions, HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Uri, header,
+};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper_rustls::HttpsConnectorBuilder;
@@ -21,7 +23,7 @@ use hyper_util::{
     rt::{TokioExecutor, TokioTimer},
 };
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     error::Error as _,
     future::Future,
     io,
@@ -32,8 +34,14 @@ use std::{
 };
 use tokio::time::{Instant, timeout_at};
 
-/// Bytes of an answer that are kept.
+/// Bytes of an answer that are kept, if it does not deliver.
 const KEPT_BYTES: usize = 1_024;
+/// Headers of an answer that are kept, if it delivers: those that say what the body is, or where to look.
+const KEPT_HEADERS: [HeaderName; 5] =
+    [header::CONTENT_TYPE, header::CONTENT_ENCODING, header::ETAG, header::LOCATION, REQUEST_ID];
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// The longest value that is kept of one, bytes.
+const KEPT_VALUE: usize = 256;
 /// Bytes of a secret, at least, for it to be looked for in an answer.
 const LEAST_SECRET: usize = 4;
 /// Bytes of an answer that are read, so that the connection can be used again; a longer one ends it.
@@ -229,7 +237,12 @@ impl Caller {
                 let mut secrets = secrets_of(&request.headers);
                 let own = auth.as_ref().map(|auth| auth.secret.reveal().as_bytes());
                 secrets.extend(own.filter(|secret| secret.len() >= LEAST_SECRET));
-                report.answer = read(answer, end, &secrets, broken_off).await;
+                let mut most = request.keep_answer;
+                match verdict {
+                    Verdict::Delivered => report.headers = kept_headers(answer.headers(), &secrets),
+                    _ => most = most.min(KEPT_BYTES),
+                }
+                report.answer = read(answer, end, &secrets, most, broken_off).await;
                 verdict
             }
             Err((error, why)) => {
@@ -291,11 +304,21 @@ fn secrets_of(headers: &HeaderMap) -> Vec<&[u8]> {
     parts.flatten().filter(|part| part.len() >= LEAST_SECRET).collect()
 }
 
-/// What may be shown of the first [`KEPT_BYTES`] of an answer: `***` in place of each secret that begins there. Those that
+/// The headers of an answer that are kept, without the request's secrets.
+fn kept_headers(headers: &HeaderMap, secrets: &[&[u8]]) -> BTreeMap<String, String> {
+    let kept = KEPT_HEADERS.into_iter().filter_map(|name| {
+        let value = headers.get(&name)?.to_str().ok()?;
+        let shown = without(secrets, value.as_bytes(), KEPT_VALUE);
+        Some((name.as_str().to_owned(), String::from_utf8_lossy(&shown).into_owned()))
+    });
+    kept.collect()
+}
+
+/// What may be shown of the first `most` bytes of an answer: `***` in place of each secret that begins there. Those that
 /// overlap are hidden both.
-fn without(secrets: &[&[u8]], answer: &[u8]) -> Vec<u8> {
-    let (mut shown, mut hidden) = (Vec::with_capacity(KEPT_BYTES), 0);
-    for (at, byte) in answer.iter().enumerate().take(KEPT_BYTES) {
+fn without(secrets: &[&[u8]], answer: &[u8], most: usize) -> Vec<u8> {
+    let (mut shown, mut hidden) = (Vec::with_capacity(most.min(answer.len())), 0);
+    for (at, byte) in answer.iter().enumerate().take(most) {
         let said = |secret: &&&[u8]| answer[at..].starts_with(secret);
         if let Some(longest) = secrets.iter().filter(said).map(|secret| secret.len()).max() {
             if at >= hidden {
@@ -316,12 +339,13 @@ async fn read(
     answer: Response<Incoming>,
     end: Instant,
     secrets: &[&[u8]],
+    keep: usize,
     mut broken_off: Pin<&mut impl Future<Output = ()>>,
 ) -> Option<String> {
     let heard = answer.extensions().get::<ReadCounter>().cloned();
     let mut body = answer.into_body();
     // Enough for a secret that begins within what is kept.
-    let most = KEPT_BYTES + secrets.iter().map(|secret| secret.len()).max().unwrap_or(0);
+    let most = keep + secrets.iter().map(|secret| secret.len()).max().unwrap_or(0);
     let (mut kept, mut read) = (Vec::new(), 0);
     while read < READ_BYTES {
         let frame = tokio::select! {
@@ -341,14 +365,14 @@ async fn read(
     let plain = |c: char| {
         if c.is_control() && !c.is_whitespace() { char::REPLACEMENT_CHARACTER } else { c }
     };
-    let shown = without(secrets, &kept);
+    let shown = without(secrets, &kept, keep);
     let mut text: String = String::from_utf8_lossy(&shown).chars().map(plain).collect();
-    if read > KEPT_BYTES || text.len() > KEPT_BYTES {
+    if read > keep || text.len() > keep {
         // A character that was cut through is left out.
         let fits = |at: &usize| text.is_char_boundary(*at);
-        let whole = (0..=KEPT_BYTES.min(text.len())).rev().find(fits).unwrap_or(0);
+        let whole = (0..=keep.min(text.len())).rev().find(fits).unwrap_or(0);
         text.truncate(whole);
-        if read > KEPT_BYTES && text.ends_with(char::REPLACEMENT_CHARACTER) {
+        if read > keep && text.ends_with(char::REPLACEMENT_CHARACTER) {
             text.pop();
         }
     }
@@ -411,7 +435,9 @@ mod tests {
             headers.insert(name, value);
         }
         let secrets = secrets_of(&headers);
-        let told = |answer: &str| String::from_utf8(without(&secrets, answer.as_bytes())).unwrap();
+        let told = |answer: &str| {
+            String::from_utf8(without(&secrets, answer.as_bytes(), KEPT_BYTES)).unwrap()
+        };
         assert_eq!(told("open abc: Bearer  sesame, sesame."), "open abc: ***, ***.");
         assert_eq!(told("Bearer  sesame-street sesam"), "*** sesam", "they overlap");
         assert_eq!(told("sesamesesame"), "******");

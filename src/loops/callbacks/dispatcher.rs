@@ -329,7 +329,7 @@ impl Dispatcher {
         let (kind, after) = match verdict {
             Verdict::Delivered => {
                 note("delivered", CallCounts { delivered: 1, ..CallCounts::default() });
-                self.retry(granted, Ack { call: Some(call) }).await;
+                self.retry(granted, Ack { call: Some(call), result: None }).await;
                 return;
             }
             Verdict::Dead => (NackKind::Dead, None),

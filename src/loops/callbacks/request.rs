@@ -4,8 +4,9 @@ use super::tokens::secret;
 use bytes::Bytes;
 use dueq_base::seeded;
 use dueq_model::{
-    Auth, AuthKind, Body, CallMethod, CallUrl, Content, MessageId, Millis, Push, Retry, SIGNATURE,
-    SignedParts, SigningKey, SigningSecret, TOPIC_SIGNATURE, TopicName, is_own_header, is_shared,
+    Auth, AuthKind, Body, COMPLETES_HEADER, CallMethod, CallUrl, Content, MessageId, Millis, Push,
+    Retry, SIGNATURE, SignedParts, SigningKey, SigningSecret, TOPIC_SIGNATURE, TopicName,
+    is_own_header, is_shared,
 };
 use http::{
     HeaderMap, HeaderName, HeaderValue,
@@ -30,6 +31,8 @@ pub struct CallRequest {
     pub auth: Option<Auth>,
     /// The name of its client certificate.
     pub client_cert: Option<String>,
+    /// Bytes of the answer's body that are kept, at most.
+    pub keep_answer: usize,
     /// All headers except those that the HTTP client sets itself.
     pub headers: HeaderMap,
     /// The payload.
@@ -127,6 +130,7 @@ pub fn build(
     let parts = SignedParts { id: id.as_bytes(), timestamp: timestamp.as_bytes(), payload };
     let signature = parts.sign(secrets);
     let of_topic = parts.sign_topic(topic, secrets);
+    let completes = body.completes.map(|id| id.to_string()).unwrap_or_default();
     for (name, value) in [
         ("webhook-id", id.as_str()),
         ("webhook-timestamp", &timestamp),
@@ -134,6 +138,7 @@ pub fn build(
         (TOPIC_SIGNATURE, &of_topic),
         ("dueq-topic", topic.as_str()),
         ("dueq-attempt", &attempt.to_string()),
+        (COMPLETES_HEADER, &completes),
     ] {
         // All values are ASCII. The signatures are empty without secrets.
         if let Some(value) = HeaderValue::from_str(value).ok().filter(|value| !value.is_empty()) {
@@ -143,6 +148,7 @@ pub fn build(
     let time = |ms: Millis| Duration::from_millis(ms.max(0).unsigned_abs());
     let (timeout, connect_timeout) = (time(timeout_ms), connect_ms.map(time));
     let (retry, auth, body) = (retry.cloned(), auth.cloned(), payload.clone());
+    let keep_answer = push.keep_answer_bytes as usize;
     Ok(CallRequest {
         url,
         method,
@@ -151,6 +157,7 @@ pub fn build(
         retry,
         auth,
         client_cert,
+        keep_answer,
         headers,
         body,
         now,

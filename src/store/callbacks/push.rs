@@ -15,10 +15,10 @@ use crate::{
 use bytes::Bytes;
 use deadpool_redis::redis::Value;
 use dueq_model::{
-    Body, GroupOrder, MessageId, Millis, Push, TopicName, TopicSettings, error::Error,
-    is_own_header, masked, unmasked,
+    Body, Completion, Ends, GroupOrder, MessageId, Millis, Push, TopicName, TopicSettings,
+    error::Error, is_own_header, masked, unmasked,
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 /// How many calls a topic with a rate may make now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,16 +85,37 @@ impl Topic {
         body.secrets.is_some() || self.settings.push.as_ref().is_some_and(of_push)
     }
 
-    /// A body as it is stored here: a pushed topic marks which headers are secrets.
-    pub(crate) fn encode(&self, body: &Body) -> Bytes {
-        match &self.settings.push {
-            Some(push) if !body.headers.is_empty() => {
-                let mut marked = body.clone();
-                marked.mark_secrets(push);
-                marked.encode()
-            }
-            _ => body.encode(),
+    /// Does it say itself where the ends of its messages are published?
+    pub(crate) fn reports_ends(&self) -> bool {
+        self.settings.on_done.is_some() || self.settings.on_dead.is_some()
+    }
+
+    /// Which ends of a message with this body are published: those that it names, or else the topic. Of a completion none.
+    pub(crate) fn ends_of(&self, body: &Body) -> Ends {
+        let own = Ends::of(body);
+        if body.completes.is_some() {
+            return Ends::default();
         }
+        let TopicSettings { on_done, on_dead, .. } = &self.settings;
+        Ends { done: own.done || on_done.is_some(), dead: own.dead || on_dead.is_some() }
+    }
+
+    /// A body as it is stored here: a pushed topic marks which headers are secrets, and the topic says where ends are published that
+    /// the body does not name.
+    pub(crate) fn encode(&self, body: &Body) -> Bytes {
+        let mut stored = Cow::Borrowed(body);
+        if let Some(push) = self.settings.push.as_ref().filter(|_| !body.headers.is_empty()) {
+            stored.to_mut().mark_secrets(push);
+        }
+        if self.reports_ends() && body.completes.is_none() {
+            let TopicSettings { on_done, on_dead, .. } = &self.settings;
+            let or = |own: &Option<Box<Completion>>, topic: &Option<Completion>| {
+                own.clone().or_else(|| topic.clone().map(Box::new))
+            };
+            let (done, dead) = (or(&body.on_done, on_done), or(&body.on_dead, on_dead));
+            (stored.to_mut().on_done, stored.to_mut().on_dead) = (done, dead);
+        }
+        stored.encode()
     }
 
     /// `body` takes the place of `seen`, with these headers or those that it had: keeps the secrets that `***` stands for.

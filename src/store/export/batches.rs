@@ -5,6 +5,7 @@ use super::{
 };
 use crate::{
     Store,
+    backend::ENDS_VERSION,
     batch::Command,
     partition::{Partition, PartitionName},
     reply::Reply,
@@ -153,6 +154,9 @@ async fn load(
     name: PartitionName,
     messages: Arc<Vec<Loading>>,
 ) -> Result<(u64, u64, u64), ExportError> {
+    if messages.iter().any(|it| it.message.ends().any()) {
+        store.adopt_version(ENDS_VERSION).await?;
+    }
     let request = |partition: &Partition| {
         let mut load = Command::on(&scripts::LOAD_MESSAGES, partition);
         for Loading { member, body, message } in &*messages {

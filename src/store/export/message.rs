@@ -9,7 +9,7 @@ use crate::{
     types::{MessageOptions, is_default},
 };
 use bytes::Bytes;
-use dueq_model::{Body, MAX_PAYLOAD_BYTES, MessageId, Millis, Route};
+use dueq_model::{Body, Ends, MAX_PAYLOAD_BYTES, MessageId, Millis, Route};
 use ring::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -153,9 +153,15 @@ impl Message {
     pub(super) fn extra(&self) -> String {
         let Self { attempts, counted, ttl_over, .. } = *self;
         let Self { options, key, key_hold, group_order, .. } = self;
-        let (options, key) = (options.clone(), key.clone());
+        let (options, key) = (MessageOptions { ends: self.ends(), ..options.clone() }, key.clone());
         let (key_hold, group_order) = (key_hold.clone(), group_order.clone());
         Extra { attempts, counted, options, ttl_over, key, key_hold, group_order }.write()
+    }
+
+    /// Which of its ends are to be published, as its body says.
+    pub(super) fn ends(&self) -> Ends {
+        let body = self.body().ok().and_then(|body| Body::decode(body).ok());
+        body.filter(|body| body.completes.is_none()).as_ref().map(Ends::of).unwrap_or_default()
     }
 
     /// Its body as Redis keeps it. Errors: the payload is not base64.

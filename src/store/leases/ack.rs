@@ -8,14 +8,18 @@ use crate::{
     settle::{Held, Settle, refused},
     types::Call,
 };
+use bytes::Bytes;
 use deadpool_redis::redis::{Cmd, Value};
-use dueq_model::error::Error;
+use dueq_model::{error::Error, result_line};
 
 /// An acknowledgement.
 #[derive(Clone, Default)]
 pub struct Ack {
-    /// The call that delivered it; kept only where the topic retains acked messages.
+    /// The call that delivered it.
     pub call: Option<Call>,
+    /// What came of the work, JSON. Like the call it is kept only with the message: where the topic retains acked ones, and until
+    /// its completion is published.
+    pub result: Option<Bytes>,
 }
 
 impl Settle for Ack {
@@ -26,7 +30,8 @@ impl Settle for Ack {
     }
 
     fn bytes(&self) -> usize {
-        self.call.as_ref().map_or(0, Call::bytes)
+        let result = self.result.as_ref().map_or(0, |result| result.len() + 40);
+        self.call.as_ref().map_or(0, Call::bytes) + result
     }
 
     fn write_keys(partition: &Partition, command: &mut Cmd) {
@@ -48,11 +53,13 @@ impl Settle for Ack {
         }
     }
 
-    fn write(group: &[Held<Self>], partition: &Partition, command: &mut Cmd) {
-        let retained = partition.topic.settings.retention.acked_ms > 0;
-        if retained && group.iter().any(|ack| ack.what.call.is_some()) {
-            for ack in group {
-                Call::write(ack.what.call.as_ref(), command);
+    fn write(group: &[Held<Self>], _: &Partition, command: &mut Cmd) {
+        if group.iter().any(|Held { what, .. }| what.call.is_some() || what.result.is_some()) {
+            for Held { id, what, .. } in group {
+                Call::write(what.call.as_ref(), command);
+                let text = what.result.as_deref().map(String::from_utf8_lossy);
+                command
+                    .arg(text.map(|text| result_line(id.published(), &text)).unwrap_or_default());
             }
         }
     }
@@ -72,19 +79,23 @@ impl Settle for Ack {
             reply.partition.happened(true);
             return Ok((0..size).map(|_| Ok(Ok(()))).collect());
         }
-        let mut answers = Vec::with_capacity(size);
+        let (mut answers, mut reported) = (Vec::with_capacity(size), false);
         for _ in 0..size {
             let code = reply.int()?;
-            if code == 0 {
+            if matches!(code, 0 | 5) {
                 topic.counters.acked.inc();
                 reply.partition.happened(true);
             }
+            reported |= code == 5;
             answers.push(match code {
                 // 3: it was acked before by the same token, and is retained.
-                0 | 3 => Ok(Ok(())),
+                0 | 3 | 5 => Ok(Ok(())),
                 4 => Err(CallError::Again),
                 code => Ok(Err(refused(code))),
             });
+        }
+        if reported {
+            reply.partition.publish_ends(reply.backend.clock.now());
         }
         Ok(answers)
     }

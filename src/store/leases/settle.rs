@@ -218,9 +218,12 @@ impl Store {
 
 pub(crate) fn read_settled(reply: &mut Reply<'_>, deletes: bool) -> Result<bool, CallError> {
     match reply.word() {
-        Some("OK") => {
+        Some(word @ ("OK" | "REPORTED")) => {
             if deletes {
                 reply.topic().counters.deleted.inc();
+            }
+            if word == "REPORTED" {
+                reply.partition.publish_ends(reply.backend.clock.now());
             }
             Ok(true)
         }

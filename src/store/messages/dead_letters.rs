@@ -1,6 +1,7 @@
-//! take_dead, claim_dead, finish_dead, and the publishing in between: dead messages are published in another topic, as copies or moved.
+//! take_dead, claim_dead, finish_dead, and the publishing in between: dead messages are published in another topic, as copies or moved,
+//! and completions of messages that have ended are published where these say.
 //!
-//! The script that sees a death notes it in the same partition, in the same step. An instance takes the notes with the
+//! The script that sees such an end notes it in the same partition, in the same step. An instance takes the notes with the
 //! present messages, publishes a copy of each, and removes the notes of those it published. If it is killed in between, it or
 //! another instance repeats all of that; an idempotency key makes the second copy find the first. A message that moves is claimed
 //! before: if it is dead and there at that moment, it leaves, and comes back only if its copy is not stored.
@@ -27,11 +28,32 @@ const CALL_BYTES: u32 = 256 * 1024;
 /// For how long a copy is found by its repetition: 10 minutes in ms.
 const IDEMPOTENCY_WINDOW_MS: Millis = 600_000;
 
-/// A death that is not yet published.
+/// What is published of an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// The death, to the topic's dead topic.
+    Letter,
+    /// The completion of an ack.
+    Done,
+    /// The completion of a death.
+    Dead,
+}
+
+impl Report {
+    const ALL: [(&str, Self); 3] = [("", Self::Letter), ("a", Self::Done), ("d", Self::Dead)];
+
+    fn letter(self) -> &'static str {
+        Self::ALL[self as usize].0
+    }
+}
+
+/// An end that is not yet published.
 #[derive(Debug)]
 pub struct Death {
     /// Whose.
     pub id: MessageId,
+    /// What is to be published.
+    pub report: Report,
     /// When.
     pub died_at: Millis,
     /// What is noted of it: `died_at`, with a sign if it is claimed.
@@ -68,13 +90,15 @@ impl DeathEnd {
     }
 }
 
-/// The message that reports a death, or the dead message itself.
+/// The message that reports an end, or the dead message itself.
 #[derive(Clone, Debug)]
 pub struct DeadLetter {
     /// Whose.
     pub id: MessageId,
     /// When.
     pub died_at: Millis,
+    /// What it is.
+    pub report: Report,
     /// Content and headers.
     pub body: Body,
     /// 0…255.
@@ -86,7 +110,11 @@ pub struct DeadLetter {
 impl DeadLetter {
     /// The message that is published. Its idempotency key finds it again.
     fn copy(&self) -> NewMessage {
-        let occasion = format!("dead {} {}", self.id, self.died_at);
+        let occasion = match self.report {
+            Report::Letter => format!("dead {} {}", self.id, self.died_at),
+            Report::Done => format!("completes {} done", self.id),
+            Report::Dead => format!("completes {} {}", self.id, self.died_at),
+        };
         let options = MessageOptions {
             idempotency: Some(Idempotency::of_dueq(&occasion, IDEMPOTENCY_WINDOW_MS)),
             group: self.group.clone(),
@@ -98,13 +126,17 @@ impl DeadLetter {
 }
 
 impl Store {
-    /// Some deaths in a partition that are not yet published, longest dead first.
+    /// Some ends in a partition that are not yet published, the longest ago first, apart from so many of the first.
     ///
     /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
-    pub async fn take_dead(&self, name: &PartitionName) -> Result<(Arc<Topic>, Vec<Death>), Error> {
+    pub async fn take_dead(
+        &self,
+        name: &PartitionName,
+        offset: usize,
+    ) -> Result<(Arc<Topic>, Vec<Death>), Error> {
         let take = |partition: &Partition| {
             let take = Command::on(&scripts::TAKE_DEAD, partition);
-            take.arg((CALL_DEATHS, CALL_BYTES)).read(partition, read_deaths)
+            take.arg((CALL_DEATHS, CALL_BYTES, offset)).read(partition, read_deaths)
         };
         let (Partition { topic, .. }, deaths) = self.on(name, take).await?;
         Ok((topic, deaths))
@@ -148,7 +180,9 @@ impl Store {
         name: &TopicName,
         letters: &[DeadLetter],
     ) -> Vec<Result<(), Error>> {
-        let died_in = letters.first().and_then(|letter| letter.id.route()).map(|route| route.topic);
+        // The topic of completions was named by who published the message, and counts for nobody.
+        let letter = letters.first().filter(|letter| letter.report == Report::Letter);
+        let died_in = letter.and_then(|letter| letter.id.route()).map(|route| route.topic);
         let copies: Vec<_> = letters.iter().map(DeadLetter::copy).collect();
         let outcomes = self.store_all(name, Kind::Letter(died_in), &copies).await.into_iter();
         let outcomes = outcomes.map(|outcome| match outcome {
@@ -159,21 +193,22 @@ impl Store {
         outcomes.collect()
     }
 
-    /// Notes what became of deaths, each by what was noted of it.
+    /// Notes what became of these, each by what was noted of it.
     ///
     /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn finish_dead(
         &self,
         name: &PartitionName,
-        ends: &[(MessageId, String, DeathEnd)],
+        ends: &[(MessageId, Report, String, DeathEnd)],
     ) -> Result<(), Error> {
         if ends.is_empty() {
             return Ok(());
         }
         let finish = |partition: &Partition| {
             let mut finish = Command::on(&scripts::FINISH_DEAD, partition);
-            for (id, mark, end) in ends {
-                finish = finish.arg((&id.member()[..], mark, end.word()));
+            for (id, report, mark, end) in ends {
+                let entry = [&id.member()[..], report.letter().as_bytes()].concat();
+                finish = finish.arg((entry, mark, end.word()));
             }
             finish.read(partition, |reply| match reply.whole {
                 Value::Int(_) => Ok(()),
@@ -187,10 +222,12 @@ impl Store {
 pub(crate) fn read_deaths(reply: &mut Reply<'_>) -> Result<Vec<Death>, CallError> {
     reply.now()?;
     let partition = reply.partition;
-    let mut deaths = Vec::with_capacity(reply.len() / 3);
+    let mut deaths = Vec::with_capacity(reply.len() / 4);
     while !reply.is_empty() {
         let id = MessageId::from_member(&reply.member()?, partition.route);
-        let mark = reply.text()?;
+        let (what, mark) = (reply.text()?, reply.text()?);
+        let known = Report::ALL.into_iter().find(|(letter, _)| *letter == what);
+        let (_, report) = known.ok_or(CallError::Internal)?;
         let died_at = mark.trim_start_matches('-').split('.').next().unwrap_or_default();
         let died_at = died_at.parse().map_err(|_| CallError::Internal)?;
         // One that cannot be read is logged, and must not hold up the others.
@@ -200,7 +237,7 @@ pub(crate) fn read_deaths(reply: &mut Reply<'_>) -> Result<Vec<Death>, CallError
             }
             _ => None,
         };
-        deaths.push(Death { id, died_at, mark, message });
+        deaths.push(Death { id, report, died_at, mark, message });
     }
     Ok(deaths)
 }

@@ -3,13 +3,14 @@
 
 use crate::{
     Store,
+    backend::ENDS_VERSION,
     batch::{Answers, GROUP_BYTES, GROUP_MESSAGES, Node, Op, answer},
     partition::{Partition, name as name_of},
     publish_special::PublishSpecial,
     registry::Topic,
     reply::{CallError, Reply},
     scripts::{self, Script},
-    types::{Due, IfAbsent, NewMessage, Published},
+    types::{Due, IfAbsent, MessageOptions, NewMessage, Published},
 };
 use bytes::Bytes;
 use deadpool_redis::redis::Cmd;
@@ -134,10 +135,18 @@ impl Store {
     ) -> Result<Option<Arc<Topic>>, Error> {
         let topic = match kind {
             Kind::Published(size, absent) => self.topic_for(name, size, absent).await?,
-            Kind::Letter(died_in) => self.registry.find_or_create(name, None, died_in).await?,
+            Kind::Letter(died_in) => {
+                if name.is_callbacks() {
+                    self.make_callbacks().await?;
+                }
+                self.registry.find_or_create(name, None, died_in).await?
+            }
         };
         if let Kind::Published(..) = kind {
             messages.iter().try_for_each(|message| topic.takes_new(message))?;
+        }
+        if messages.iter().any(|message| topic.ends_of(&message.body).any()) {
+            self.adopt_version(ENDS_VERSION).await?;
         }
         let grouped = messages.iter().any(|message| message.options.group.is_some());
         let known = !grouped || topic.settings.closing || self.knows_groups(&topic).await?;
@@ -170,10 +179,11 @@ impl Store {
                 self.await_change(&topic, &retry).await;
                 continue;
             }
-            let body = |at: usize| match topic.settings.push {
-                Some(_) => topic.encode(&messages[at].body),
-                None => bodies[at].clone(),
+            let body = |at: usize| match topic.settings.push.is_some() || topic.reports_ends() {
+                true => topic.encode(&messages[at].body),
+                false => bodies[at].clone(),
             };
+            let ends = |at: usize| topic.ends_of(&messages[at].body);
             let place = |at: &usize| {
                 let full = passed[*at].1.as_ref();
                 self.lanes.place(topic.clone(), &messages[*at].options, full)
@@ -181,7 +191,7 @@ impl Store {
             let places: Vec<_> = left.iter().map(place).collect();
             let placed = || left.iter().zip(&places);
             // One message with options sends all of them through publish_special, so that they stay in order.
-            let is_plain = |at: &usize| messages[*at].options.is_plain();
+            let is_plain = |at: &usize| messages[*at].options.is_plain() && !ends(*at).any();
             let (bounded, copy) =
                 (topic.settings.max_messages.is_some(), matches!(kind, Kind::Letter(_)));
             let since = Instant::now();
@@ -194,8 +204,8 @@ impl Store {
             } else {
                 let special = |(at, it): (&usize, &Partition)| {
                     let NewMessage { due, options, .. } = &messages[*at];
-                    let (id, body, due, options) =
-                        (self.next_id(it), body(*at), *due, options.clone());
+                    let (id, body, due) = (self.next_id(it), body(*at), *due);
+                    let options = MessageOptions { ends: ends(*at), ..options.clone() };
                     let bounded = bounded && !copy;
                     (it.clone(), PublishSpecial { id, body, due, options, copy, bounded })
                 };

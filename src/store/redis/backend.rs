@@ -40,9 +40,11 @@ pub(crate) const GROUPS_VERSION: i64 = 4;
 pub(crate) const SQS_VERSION: i64 = 5;
 /// That of topics whose groups take turns.
 pub(crate) const FAIR_VERSION: i64 = 6;
+/// That of messages whose ends are published.
+pub(crate) const ENDS_VERSION: i64 = 7;
 /// The newest version that this program reads. From version 5 on, a dueq minds `min_reader`, and keeps members that it does
 /// not know of settings, schedules and bodies when it changes what is beside them.
-pub const KNOWN_VERSION: i64 = FAIR_VERSION;
+pub const KNOWN_VERSION: i64 = ENDS_VERSION;
 /// How long calls that are under way when the primary has moved may still be answered by the old one.
 const MOVE_GRACE: Duration = Duration::from_millis(100);
 /// What a primary cannot confirm meanwhile.

@@ -191,7 +191,7 @@ mod tests {
             backoff: Some(Backoff::default()),
             group: Some("g".to_owned()),
             key: Some(key),
-            idempotency: None,
+            ..MessageOptions::default()
         };
         let message = NewMessage { body: body.clone(), due: Due::After(0), options };
         let timing = Timing::Every { every_ms: 1_000, anchor_ms: 17 };

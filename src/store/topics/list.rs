@@ -406,6 +406,7 @@ pub(crate) fn read_listed(
             url,
             last_status,
             last_error,
+            result: None,
             written: String::new(),
             events: Vec::new(),
             waits: reasons.map(Box::new),

@@ -114,6 +114,13 @@ impl Store {
         Err(CallError::Stale.into())
     }
 
+    /// Makes a topic, if there is none of this name, which counts for this key.
+    ///
+    /// Errors: `TooManyTopics`, `TopicsExhausted`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn make_topic(&self, name: &TopicName, maker: &Maker) -> Result<(), Error> {
+        self.registry.find_or_create(name, Some(maker), None).await.map(drop)
+    }
+
     /// The topic for a payload of `size` bytes.
     pub(crate) async fn topic_for(
         &self,
@@ -244,7 +251,7 @@ impl Store {
                 Ok(Closed::NotEmpty) => return Err(Error::TopicNotEmpty),
                 Ok(Closed::NotYet) => {}
                 Ok(Closed::Untold) => {
-                    topic.all().for_each(|it| it.tell_deaths(self.now()));
+                    topic.all().for_each(|it| it.publish_ends(self.now()));
                     tokio::time::sleep(DEATHS_POLL_INTERVAL).await;
                 }
                 Err(CallError::Stale) => {

@@ -48,6 +48,11 @@ export interface Callback {
   timeout_ms?: number;
 }
 
+export interface Completion {
+  url?: string;
+  topic?: string;
+}
+
 export interface WaitingFor {
   reason: string;
   until?: string;
@@ -85,6 +90,9 @@ export interface Message {
   url?: string;
   last_status?: number;
   last_error?: string;
+  on_done?: Completion;
+  on_dead?: Completion;
+  result?: unknown;
   events?: MessageEvent[];
 }
 

@@ -92,6 +92,32 @@ async fn a_topic_made_for_deaths_counts_for_the_key_that_made_the_one_in_which_t
 }
 
 #[tokio::test]
+async fn a_topic_that_is_named_for_completions_counts_for_the_key_that_names_it() {
+    let mine = topic("completions");
+    let file =
+        KeyFile::of(&[(&mine, "publish:* configure:* consume:* topics=2"), ("ops", "admin")]);
+    let dueq = file.start().await;
+    let (key, ops) = (file.client(&dueq, &mine), file.client(&dueq, "ops"));
+    ops.configure(&mine, json!({})).await;
+    let to = |number: i32| json!({"topic": format!("{mine}.{number}")});
+    key.publish(&mine, json!({"payload": 1, "on_done": to(1)})).await.expect(201);
+    let batch = [json!({"payload": 1, "on_dead": to(2)})];
+    key.publish_batch(&mine, &batch).await.expect(200);
+    assert_eq!(listed(&ops, &mine).await["topics"], 2);
+    let third = json!({"payload": 1, "on_done": to(3)});
+    key.publish(&mine, third.clone()).await.problem(429, "too_many_topics");
+    let call = json!({"url": "http://example.com/", "on_done": to(3), "delay_ms": 60_000});
+    key.post("/callbacks", &call).await.problem(429, "too_many_topics");
+    let tick = json!({"cron": "0 0 1 1 *", "topic": mine, "message": third});
+    let put = key.send_json("PUT", &format!("/schedules/{mine}"), &tick).await;
+    put.problem(429, "too_many_topics");
+    let path = format!("/topics/{mine}");
+    let patched = key.send_json("PATCH", &path, &json!({"on_done": to(3)})).await;
+    patched.problem(429, "too_many_topics");
+    assert_eq!(ops.topic(&format!("{mine}.3")).await.status, 404);
+}
+
+#[tokio::test]
 async fn a_key_stores_as_many_messages_as_its_line_says_over_all_topics_that_it_may_publish_to() {
     let mine = topic("stored");
     let mut file = KeyFile::new();

@@ -254,6 +254,23 @@ async fn what_a_body_names_is_judged_too() {
     lacks(client.send_json("PATCH", &path, &json!({"dead_topic": other})).await);
     both.send_json("PATCH", &path, &json!({"dead_topic": other})).await.expect(200);
     client.send_json("PATCH", &path, &json!({"dead_topic": null})).await.expect(200);
+    // What came of a message goes only where the key itself may publish.
+    for (on_done, lacks) in
+        [(json!({"topic": other}), &*other), (json!({"url": "http://example.com/"}), "_callbacks")]
+    {
+        let lacks = |answer: Answer| {
+            let detail = answer.problem(403, "not_allowed").text("detail");
+            assert_eq!(detail, format!("the key mine lacks publish:{lacks}"));
+        };
+        let message = json!({"payload": 1, "on_done": on_done});
+        lacks(client.publish(&mine, message.clone()).await);
+        lacks(client.publish_batch(&mine, std::slice::from_ref(&message)).await);
+        let tick = json!({"cron": "0 0 1 1 *", "topic": mine, "message": message});
+        lacks(client.send_json("PUT", &format!("/schedules/{mine}"), &tick).await);
+        lacks(client.send_json("PATCH", &path, &json!({"on_done": on_done})).await);
+        lacks(client.put_topic(&mine, json!({"on_dead": on_done})).await);
+    }
+    client.publish(&mine, json!({"payload": 1, "on_dead": {"topic": mine}})).await.expect(201);
     // A schedule is its topic's, the present one's and the next one's.
     let schedule = format!("/schedules/{mine}");
     let to = |topic: &str| json!({"cron": "0 0 1 1 *", "topic": topic, "message": {"payload": 1}});

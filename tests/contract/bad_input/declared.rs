@@ -239,6 +239,9 @@ fn with_parameter(operation: &str, name: &str) -> &'static str {
     }
 }
 
+/// The operation that shows public keys.
+const KEYS: &str = "getCallbackPublicKey";
+
 #[tokio::test]
 async fn a_parameter_that_is_unknown_wrong_missing_or_there_twice_is_422_and_named() {
     let ground = Ground::new().await;
@@ -273,6 +276,8 @@ async fn a_parameter_that_is_unknown_wrong_missing_or_there_twice_is_422_and_nam
                 let bare = match in_quotes.as_deref() {
                     Some("5") if schema["type"] == "integer" => continue,
                     Some("true") if schema["type"] == "boolean" => continue,
+                    // dueq's own topic signs, too.
+                    Some("_callbacks" | "_x") if place.id == KEYS => continue,
                     Some(text) => text,
                     None if is_text => continue,
                     None => &value,

@@ -56,6 +56,8 @@ const AUTHS: &[&str] = &[
     r#"{"kind":"oauth2","token_url":"https://a.example","client_id":"a","client_secret":"b","scope":"c"}"#,
     r#"{"kind":"basic","client_id":"a"}"#,
 ];
+const COMPLETIONS: &[&str] =
+    &[r#"{"url":"https://a.example/done"}"#, r#"{"topic":"done"}"#, r#"{"topic":"_pushed"}"#, "{}"];
 const CALLBACKS: &[&str] = &[
     r#"{"url":"https://a.example"}"#,
     r#"{"url":"http://8.8.8.8","method":"GET","timeout_ms":100}"#,
@@ -118,6 +120,8 @@ static MESSAGE: LazyLock<&'static [Known]> = LazyLock::new(|| {
         ("backoff", BACKOFFS),
         ("headers", HEADERS),
         ("callback", CALLBACKS),
+        ("on_done", COMPLETIONS),
+        ("on_dead", COMPLETIONS),
         ("payload_base64", &[r#""aGVsbG8=""#, r#""""#, r#""aGVsbG8""#]),
         ("content_type", &[r#""image/png""#, r#""text/plain; charset=utf-8""#, r#""x""#]),
     ])

@@ -42,6 +42,7 @@ const HOLDER: &[Known] =
     &[("id", IDS), ("lease_token", TOKENS), ("lease_ms", &["1000", "43200000"])];
 
 const HOLD: &[Known] = &[
+    ("result", &["null", "{\"a\": [1]}", "1E400"]),
     ("delay_ms", DELAYS),
     ("reason", &[r#""no""#, r#""\n\u0000""#]),
     ("dead", BOOLEANS),
@@ -178,7 +179,7 @@ proptest! {
         match read::<Holder>(&body) {
             Ok(Holder { ack, nack, lease_ms }) => {
                 let nack = store::NackRequest::from(nack.0);
-                prop_assert!((1..=TOKEN_MAX_CHARS).contains(&ack.lease_token.chars().count()));
+                prop_assert!((1..=TOKEN_MAX_CHARS).contains(&ack.lease.lease_token.chars().count()));
                 prop_assert!(nack.kind != NackKind::Dead || nack.delay_ms.is_none());
                 prop_assert!((MIN_LEASE_MS..=LEASE_CAP_MS).contains(&lease_ms.get()));
             }

@@ -1,8 +1,8 @@
 //! Configurations of topics and schedules: what is taken can be shown, put back as it is shown, and stored.
 
 use super::{
-    AUTHS, BACKOFFS, CALLBACKS, HEADERS, Known, RETRIES, URLS, body, by_the_book, fields_of,
-    object, read,
+    AUTHS, BACKOFFS, CALLBACKS, COMPLETIONS, HEADERS, Known, RETRIES, URLS, body, by_the_book,
+    fields_of, object, read,
 };
 use crate::{
     input::Fields,
@@ -39,6 +39,8 @@ static CONFIG: LazyLock<&'static [Known]> = LazyLock::new(|| {
         ("partitions", &["1", "2", "256", "3", "null"]),
         ("retention", &["{}", r#"{"acked_ms":1,"dead_ms":0,"dead_max":0}"#]),
         ("push", &["{}", "null", r#"{"headers":{"Cookie":"a=b"}}"#]),
+        ("on_done", COMPLETIONS),
+        ("on_dead", COMPLETIONS),
         ("dead_topic", &[r#""other""#, r#""orders""#, r#""_callbacks""#, "null"]),
     ])
 });
@@ -99,7 +101,7 @@ fn put(
     match read {
         Ok(changes) => {
             let default = TopicSettings::default();
-            Ok(changes.onto(&default, stored, &default).ok())
+            Ok(changes.onto(&default, stored, &default, "").ok())
         }
         Err(problem) => by_the_book(problem).map(|()| None),
     }
@@ -121,7 +123,7 @@ proptest! {
     fn a_change_of_nothing_changes_nothing(body in config()) {
         let Some(settings) = put(&body, None)? else { return Ok(()) };
         let changes = Fields::none().read::<TopicFields>().unwrap();
-        prop_assert_eq!(changes.onto(&settings, Some(&settings), &settings), Ok(settings));
+        prop_assert_eq!(changes.onto(&settings, Some(&settings), &settings, ""), Ok(settings));
     }
 }
 

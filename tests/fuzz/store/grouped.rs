@@ -91,7 +91,7 @@ proptest! {
         (0..5_i64).prop_map(Value::Int),
         vec(code(5), 1..5).prop_map(array),
     ])) {
-        answers(ids(count).map(|id| Held { id, claims: claims(), what: Ack { call: None } }), settings, reply)?;
+        answers(ids(count).map(|id| Held { id, claims: claims(), what: Ack::default() }), settings, reply)?;
     }
 
     #[test]

@@ -16,7 +16,8 @@ use deadpool_redis::redis::Value;
 use dueq_base::metrics::Metrics;
 use dueq_fuzz::{body, cases, number, piece, spoilt, spoilt_text, text};
 use dueq_model::{
-    Backoff, MEMBER_BYTES, PartitionNumber, Push, Retention, TopicName, TopicNumber, TopicSettings,
+    Backoff, Ends, MEMBER_BYTES, PartitionNumber, Push, Retention, TopicName, TopicNumber,
+    TopicSettings,
 };
 use proptest::{collection::vec, prelude::*, sample::Index, sample::select};
 use std::{
@@ -250,6 +251,7 @@ proptest! {
             ttl_ms,
             backoff,
             group: group.clone(),
+            ends: Ends { done: priority % 2 == 1, dead: priority % 4 > 1 },
             key: key.clone().map(name),
             idempotency: None,
         };

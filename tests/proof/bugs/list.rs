@@ -223,8 +223,8 @@ pub fn all() -> Vec<Bug> {
             .does("a message is redriven with its attempts used up")
             .patch(
                 "change_messages",
-                "local attempts, _, max_attempts, priority, rest = parse_extra(extra)\n  local _, ttl,",
-                "local attempts, used, max_attempts, priority, rest = parse_extra(extra)\n  local _, ttl,",
+                "local attempts, _, max_attempts, priority, rest = parse_extra(extra)\n  local flags, ttl, policy, hold, key, group, order = parse_rest(rest)\n  local blocked",
+                "local attempts, used, max_attempts, priority, rest = parse_extra(extra)\n  local flags, ttl, policy, hold, key, group, order = parse_rest(rest)\n  local blocked",
             )
             .patch(
                 "change_messages",
@@ -291,8 +291,8 @@ pub fn all() -> Vec<Bug> {
             .does("a token is good although its message has just been acked: two acks of one token both are 204")
             .patch(
                 "ack",
-                "codes[i] = redis.call('HEXISTS', KEYS[3], member) == 1 and 1 or 2",
-                "codes[i] = redis.call('HEXISTS', KEYS[3], member) == 1 and 1 or 0",
+                "if redis.call('HEXISTS', k.messages, member) == 0 then return 2 end",
+                "if redis.call('HEXISTS', k.messages, member) == 0 then return 0 end",
             ),
         bug("blind repeat", &["I15"], probe!(faults::lost_answers))
             .does("a publish is stored twice, as if it was sent again after its answer was lost")
@@ -574,6 +574,12 @@ pub fn all() -> Vec<Bug> {
             ),
         bug("retried against its lists", &["the contract"], scenario!(calls::a_final_answer))
             .does("a call is repeated after an answer that its lists call final"),
+        bug("completion forgotten", &["the contract"], scenario!(calls::completions))
+            .does("a message whose ack is to be published is forgotten with it")
+            .patch("ack", "if #reported > 0 then redis.call('ZADD', KEYS[11], unpack(reported)) end", ""),
+        bug("completion without its result", &["the contract"], scenario!(calls::completions))
+            .does("an ack is published without what it gave")
+            .patch("ack", "if line ~= '' then lib.add_events(k, good[i], line) end", ""),
         bug("parked to the end", &["I12"], scenario!(calls::a_pulled_topic))
             .does("what was parked stays so when its topic is pushed no more")
             .patch("fetch_parked", "    redis.call('ZADD', k.delayed, due, member)\n", ""),

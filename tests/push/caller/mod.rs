@@ -43,6 +43,7 @@ fn request(url: &str) -> CallRequest {
         retry: None,
         auth: None,
         client_cert: None,
+        keep_answer: 1_024,
         headers: HeaderMap::new(),
         body: Bytes::from_static(b"abc"),
         now: 1_763_700_000_000,

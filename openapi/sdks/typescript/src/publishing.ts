@@ -6,6 +6,7 @@ import type {
   BackoffRequest,
   CallbackRequest,
   CallMethod,
+  CompletionRequest,
   KeyUntil,
   OnDuplicate,
   PublishRequest,
@@ -78,6 +79,10 @@ export interface PublishOptions extends When {
   headers?: Record<string, string> | undefined;
   /** The media type of a payload of bytes; `application/octet-stream`. */
   contentType?: string | undefined;
+  /** Where to publish what came of it: `{ url: "https://…" }` or `{ topic: "…" }`. */
+  onDone?: CompletionRequest | undefined;
+  /** Where to publish that it died. */
+  onDead?: CompletionRequest | undefined;
   /** In a pushed topic: where to send this message, as in the HTTP API: `{ url: "https://…" }`. */
   callback?: CallbackRequest | undefined;
 }
@@ -123,6 +128,8 @@ const NAMES: Record<string, string> = {
   backoff: "backoff",
   headers: "headers",
   contentType: "content_type",
+  onDone: "on_done",
+  onDead: "on_dead",
   callback: "callback",
   method: "method",
   timeoutMs: "timeout_ms",

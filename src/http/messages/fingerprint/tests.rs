@@ -160,6 +160,33 @@ fn everything_but_the_idempotency_key_counts() {
 }
 
 #[test]
+fn where_an_end_is_published_makes_another_request() {
+    let of = |done: Option<&str>, dead: Option<&str>, is_url: bool| {
+        let to = |text: &str| {
+            let url = CallUrl::parse(text).ok().filter(|_| is_url);
+            let topic = TopicName::parse(text).ok().filter(|_| !is_url);
+            Box::new(Completion { url, topic, ..Completion::default() })
+        };
+        let mut message = json("1");
+        (message.body.on_done, message.body.on_dead) = (done.map(to), dead.map(to));
+        fingerprint(&message)
+    };
+    let (url, topic) = ("http://a.test/", "a");
+    let all = [
+        of(None, None, true),
+        of(Some(url), None, true),
+        of(None, Some(url), true),
+        of(Some(url), Some(url), true),
+        of(Some(topic), None, false),
+        of(None, Some(topic), false),
+        of(Some("b"), None, false),
+    ];
+    let others: std::collections::BTreeSet<_> = all.iter().collect();
+    assert_eq!(others.len(), all.len());
+    assert_eq!(of(None, None, true), super::fingerprint(&json("1")));
+}
+
+#[test]
 fn the_number_stays_the_same_from_version_to_version() {
     assert_eq!(of(r#"{"a":[1,"x"]}"#), 6_150_317_524_817_582_876);
 }

@@ -10,7 +10,7 @@ import { HIDDEN, Pairs, Payload, usePayload, type Content } from "../payload";
 import { refresh, useQuery } from "../poll";
 import { go, to } from "../router";
 import { snippets, type Draft } from "../snippets";
-import type { Message, MessageEvent, WaitingFor } from "../types";
+import type { Completion, Message, MessageEvent, WaitingFor } from "../types";
 import { draft } from "./publish";
 
 export function MessageScreen({ id }: { id: string }) {
@@ -90,11 +90,26 @@ function Standing({ message }: { message: Message }) {
         {key && <div><dt>Key</dt><dd><Text>{key}</Text></dd></div>}
         {group && <div><dt>Group</dt><dd><Text>{group}</Text></dd></div>}
         <div><dt>Published</dt><dd><Time at={message.published_at} /></dd></div>
+        {message.on_done && <div><dt>When done</dt><dd><Target of={message.on_done} /></dd></div>}
+        {message.on_dead && <div><dt>When dead</dt><dd><Target of={message.on_dead} /></dd></div>}
         {message.published_by && <div><dt>Published by</dt><dd><Text>{message.published_by}</Text></dd></div>}
       </dl>
       {last_error && <p class="last-error"><b>Last error</b> <Text>{last_error}</Text></p>}
+      {message.result !== undefined && (
+        <details open>
+          <summary>Result</summary>
+          {hidesPayloads
+            ? <p class="hint">{HIDDEN}.</p>
+            : <pre class="raw" tabIndex={0} aria-label="The result"><Text>{JSON.stringify(message.result, null, 2)}</Text></pre>}
+        </details>
+      )}
     </>
   );
+}
+
+/** Where the end of a message is published. */
+function Target({ of: { url, topic } }: { of: Completion }) {
+  return topic ? <a href={to(["topics", topic])}><Text>{topic}</Text></a> : <Text>{url ?? ""}</Text>;
 }
 
 /** Would it be worked on if it were due? */

@@ -121,6 +121,29 @@ pub async fn a_final_answer(setting: Setting) -> Report {
     scene.end().await
 }
 
+/// Messages that are acknowledged with results, which are published.
+pub async fn completions(setting: Setting) -> Report {
+    let (mut scene, client, _receiver) = calling("completions", setting, 0).await;
+    let (work, done) = (topic("work"), topic("done"));
+    for n in 0..3 {
+        client.published(&work, json!({"payload": n, "on_done": {"topic": done}})).await;
+        let held = client.lease_one(&work).await;
+        let ack = json!({"lease_token": held["lease_token"], "result": n});
+        client.post(&format!("/messages/{}/ack", text(&held, "id")), &ack).await.expect(204);
+    }
+    sleep(Duration::from_millis(1_500)).await;
+    let told = match client.topic(&done).await.status {
+        200 => client.listed(&done, "state=ready&payload=true").await,
+        _ => Vec::new(),
+    };
+    let results: Vec<_> = told.iter().map(|it| it["payload"]["result"].clone()).collect();
+    let wanted = [json!(0), json!(1), json!(2)];
+    scene.demand(wanted.iter().all(|it| results.contains(it)), "the contract", || {
+        format!("of three acks with results, these were published: {results:?}")
+    });
+    scene.end().await
+}
+
 /// A topic that is pushed no more while messages are parked.
 pub async fn a_pulled_topic(setting: Setting) -> Report {
     let (mut scene, client, receiver) = calling("a_pulled_topic", setting, 20_000).await;

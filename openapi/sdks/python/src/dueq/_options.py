@@ -8,7 +8,16 @@ from math import ceil, isfinite
 from typing import TYPE_CHECKING, Any, Optional, TypedDict, Union
 
 if TYPE_CHECKING:
-    from dueq.generated.models import AuthRequest, BackoffRequest, CallbackRequest, CallMethod, KeyUntil, OnDuplicate, RetryRequest
+    from dueq.generated.models import (
+        AuthRequest,
+        BackoffRequest,
+        CallbackRequest,
+        CallMethod,
+        CompletionRequest,
+        KeyUntil,
+        OnDuplicate,
+        RetryRequest,
+    )
 
 Duration = Union[timedelta, float]
 
@@ -91,6 +100,10 @@ class MessageOptions(TypedDict, total=False):
     """Returned with the lease, sent with a callback."""
     content_type: Optional[str]
     """Media type of a payload that is bytes."""
+    on_done: Optional["CompletionRequest"]
+    """Where to publish what came of it, `{"url": …}` or `{"topic": …}`; the topic's unless given."""
+    on_dead: Optional["CompletionRequest"]
+    """Where to publish that it died; the topic's unless given."""
 
 
 class PublishOptions(MessageOptions, total=False):

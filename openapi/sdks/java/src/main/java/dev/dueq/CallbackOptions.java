@@ -77,6 +77,8 @@ public final class CallbackOptions extends MessageOptions<CallbackOptions> {
     set(ttlMs, request::setTtlMs);
     set(maxAttempts, request::setMaxAttempts);
     set(backoff, request::setBackoff);
+    set(onDone, request::setOnDone);
+    set(onDead, request::setOnDead);
     set(Trace.with(headers), request::setHeaders);
     set(method, request::setMethod);
     set(timeoutMs, request::setTimeoutMs);

@@ -1,6 +1,7 @@
 package dev.dueq;
 
 import dev.dueq.model.BackoffRequest;
+import dev.dueq.model.CompletionRequest;
 import dev.dueq.model.DebounceRequest;
 import dev.dueq.model.KeyUntil;
 import dev.dueq.model.OnDuplicate;
@@ -42,6 +43,8 @@ public abstract sealed class MessageOptions<O extends MessageOptions<O>> permits
   Long maxAttempts;
   BackoffRequest backoff;
   Map<String, String> headers;
+  CompletionRequest onDone;
+  CompletionRequest onDead;
 
   MessageOptions() {}
 
@@ -151,6 +154,18 @@ public abstract sealed class MessageOptions<O extends MessageOptions<O>> permits
   public O header(String name, String value) {
     headers = headers == null ? new LinkedHashMap<>() : headers;
     headers.put(name, value);
+    return self();
+  }
+
+  /** Where to publish what came of it: its URL or its topic is set; the topic's setting unless given. */
+  public O onDone(CompletionRequest to) {
+    onDone = to;
+    return self();
+  }
+
+  /** Where to publish that it died; the topic's setting unless given. */
+  public O onDead(CompletionRequest to) {
+    onDead = to;
     return self();
   }
 

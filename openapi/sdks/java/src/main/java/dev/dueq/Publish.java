@@ -58,6 +58,8 @@ public final class Publish extends MessageOptions<Publish> {
     set(ttlMs, request::setTtlMs);
     set(maxAttempts, request::setMaxAttempts);
     set(backoff, request::setBackoff);
+    set(onDone, request::setOnDone);
+    set(onDead, request::setOnDead);
     set(Trace.with(headers), request::setHeaders);
     set(callback, request::setCallback);
     return request;
