@@ -5,7 +5,11 @@ mod systemd;
 
 use crate::{config::Config, embedded::EmbeddedRedis};
 use dueq_base::{
-    files::write_atomically, metrics::Metrics, notify::Notifier, reload::Watched, traces::Traces,
+    files::write_atomically,
+    metrics::Metrics,
+    notify::{Notifier, NotifyUrl},
+    reload::Watched,
+    traces::Traces,
 };
 use dueq_http::{
     self as http, Budget, Handshakes, TrustedProxies,
@@ -224,7 +228,9 @@ async fn serve(
             Some(Caller::new(addresses, config.callbacks.callback_dns, proxy, certificates)?)
         }
     };
-    let notifier = Notifier::start(config.notify_url.clone())?;
+    let notify_url =
+        config.notify_url.as_ref().map(|url| url.reveal().parse::<NotifyUrl>()).transpose();
+    let notifier = Notifier::start(notify_url.map_err(|error| format!("--notify-url: {error}"))?)?;
     announced(announce(config, &listener)?);
     // Nothing fails from here on, so everything started below is stopped in order.
     let (background, open_connections) = (metrics.background.clone(), metrics.connections.clone());

@@ -3,9 +3,10 @@
 
 use crate::embedded::EmbeddedArgs;
 use clap::{Args, ValueEnum};
-use dueq_base::{notify::NotifyUrl, traces::CallTrace};
+use dueq_base::traces::CallTrace;
 use dueq_http::HttpArgs;
 use dueq_loops::callbacks::CallbackArgs;
+use dueq_model::Secret;
 use dueq_store::StoreArgs;
 use std::{path::PathBuf, thread::available_parallelism};
 
@@ -36,7 +37,7 @@ pub struct Config {
     /// Webhook to tell when a host of callbacks fails or answers again, when messages of a topic begin to die, and when Redis cannot be
     /// used. Incoming webhooks of Slack and Mattermost will do.
     #[arg(long, env = "DUEQ_NOTIFY_URL", value_name = "URL", hide_env_values = true)]
-    pub notify_url: Option<NotifyUrl>,
+    pub notify_url: Option<Secret>,
     /// How the trace of a callback is related to that of its publish: a trace of its own with a link, or the same trace, for
     /// tools that show no links. Traces are exported where OTEL_EXPORTER_OTLP_ENDPOINT is set.
     #[arg(long, env = "DUEQ_TRACE_CONTEXT", value_enum, default_value = "link")]
