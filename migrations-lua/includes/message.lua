@@ -216,18 +216,24 @@ local function note_put_off(k, member, extra, due, since, place)
   return since
 end
 
--- Up to `most` messages that were put off until `due`: member, `due` and when it was due before, for each.
+-- Up to `most` messages that were put off until `due`: member, `due` and when it was due before, for each. Looks at 2048 that are
+-- due then in each set, since others may be due at that time by themselves.
 local function put_off_until(k, due, most)
   local found = {}
   for _, key in ipairs({ k.delayed, k.delayed_prio, k.blocked }) do
-    for _, member in ipairs(redis.call('ZRANGEBYSCORE', key, due, due, 'LIMIT', 0, most - #found / 3)) do
-      local events = redis.call('HGET', k.events, member) or ''
-      local from, upto = put_off_line(events)
-      local last_due, since = string.match(from and string.sub(events, from, upto) or '', '^p (%d+) (%d+) ')
-      if last_due == due then
-        local n = #found
-        found[n + 1], found[n + 2], found[n + 3] = member, due, since
+    for page = 0, 15 do
+      local members = redis.call('ZRANGEBYSCORE', key, due, due, 'LIMIT', page * 128, 128)
+      for _, member in ipairs(members) do
+        if #found == most * 3 then return found end
+        local events = redis.call('HGET', k.events, member) or ''
+        local from, upto = put_off_line(events)
+        local last_due, since = string.match(from and string.sub(events, from, upto) or '', '^p (%d+) (%d+) ')
+        if last_due == due then
+          local n = #found
+          found[n + 1], found[n + 2], found[n + 3] = member, due, since
+        end
       end
+      if #members < 128 then break end
     end
   end
   return found

@@ -11,8 +11,8 @@
 -- ARGV[2..] for each, at most 128: member, the due time of its release, ms, and its original due time, ms; or else '', a due time and
 --   n, for up to n of those that were put off until then
 -- returns: {now, wake 0|1, how many these are} or 'STALE'
--- cost: HMGET, ZREM, TIME; up to 3 ZSCORE and 3 calls for each, 10 more in a group of a fair topic; 3 ZRANGEBYSCORE and an HGET for each
---   where they are looked for
+-- cost: HMGET, ZREM, TIME; up to 3 ZSCORE and 3 calls for each, 10 more in a group of a fair topic; where they are looked for up to 48
+--   ZRANGEBYSCORE, and an HGET for each that is due then until as many are found
 local k = partition(KEYS)
 local meta = redis.call('HMGET', k.meta, 'topic', 'sleep')
 if meta[1] ~= ARGV[1] then return 'STALE' end

@@ -226,8 +226,9 @@ impl Store {
             return Ok(held);
         }
         let keys = &self.lanes.shared.keys;
-        if topic.settings.push.as_ref().is_some_and(|push| push.failing_after() > 0) {
-            for (host, failing) in self.failing_of(&hosts).await? {
+        if let Some(push) = topic.settings.push.as_ref().filter(|push| push.failing_after() > 0) {
+            let failing = self.failing_of(&hosts).await?.into_iter();
+            for (host, failing) in failing.filter(|(_, it)| it.holds(&topic.name, push)) {
                 held.insert(host, HostWait::Failing(failing.probe_at));
             }
         }

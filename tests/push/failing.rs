@@ -68,6 +68,9 @@ async fn messages_for_a_failing_host_wait_without_an_attempt_and_all_come_once_i
         json!({"backoff": fixed(60_000)}),
     )
     .await;
+    // Too few of its calls fail for its settings, and too few of others' calls.
+    let calm = json!({"backoff": fixed(60_000)});
+    let calm = pushed_with(&client, "calm", json!({}), calm).await;
     let first = fill(&client, &topic, &ill, 4).await;
     let fails = becomes(&client, &ill, "it fails", |it| it["failing"] == true).await;
     assert!(number(&fails, "consecutive_failures") >= 3, "{fails}");
@@ -96,11 +99,11 @@ async fn messages_for_a_failing_host_wait_without_an_attempt_and_all_come_once_i
     let listed = client.listed(&topic, "state=delayed").await;
     let reasons = listed.iter().filter(|it| it["waiting_for"]["reason"] == "host_failing");
     assert!(reasons.count() > 20, "{listed:?}");
-    client
-        .published(&heedless, json!({"payload": 1, "callback": {"url": ill.url("/heedless")}}))
-        .await;
-    ill.wait_until("heedless", |calls| calls.iter().any(|it| it.path == "/heedless").then_some(()))
-        .await;
+    for (topic, path) in [(&heedless, "/heedless"), (&calm, "/calm"), (&calm, "/calm-too")] {
+        let message = json!({"payload": 1, "callback": {"url": ill.url(path)}});
+        client.published(topic, message).await;
+        ill.wait_until(path, |calls| calls.iter().any(|it| it.path == path).then_some(())).await;
+    }
     eventually("the metric", || async {
         let metrics = client.get_path("/metrics").await.expect(200);
         let text = String::from_utf8_lossy(&metrics.body).into_owned();
@@ -108,7 +111,7 @@ async fn messages_for_a_failing_host_wait_without_an_attempt_and_all_come_once_i
     })
     .await;
     // One probe after 400 ms, then after 800, 1600, …
-    let probes = ill.count() - called - 1;
+    let probes = ill.count() - called - 3;
     let most = 2 + (start.elapsed().as_secs_f64() / 0.4).log2().max(0.0) as usize;
     assert!(probes <= most, "{probes} probes in {:?}", start.elapsed());
 
@@ -134,9 +137,31 @@ async fn messages_for_a_failing_host_wait_without_an_attempt_and_all_come_once_i
     for id in first.iter().chain(&ids) {
         assert_eq!(taken.iter().filter(|it| it.id() == *id).count(), 1, "{id}");
     }
-    eventually("nothing is left", || async {
-        let left: i64 = redis.command(&["EXISTS", "dueq:{callbacks}:failing"]).await;
-        (left == 0).then_some(())
+}
+
+#[tokio::test]
+async fn messages_whose_host_is_forgotten_come_back_within_seconds() {
+    let (redis, dueq) = alone(&[]).await;
+    let (client, ill) = (dueq.client(), Receiver::start().await);
+    ill.answer(Reply::status(503));
+    let patient = json!({"backoff": fixed(100), "max_attempts": 1000});
+    let topic = pushed_with(&client, "forgotten", soon(), patient).await;
+    // Too short a time of its own shows nothing of its host.
+    let slow = Receiver::start().await;
+    slow.answer(Reply::status(204).after(Duration::from_secs(2)));
+    let hasty = json!({"payload": 1, "callback": {"url": slow.url("/"), "timeout_ms": 100}});
+    client.fill(&topic, &vec![hasty; 4]).await;
+    fill(&client, &topic, &ill, 100).await;
+    becomes(&client, &ill, "all wait", |it| number(it, "waiting") >= 96).await;
+    slow.wait_for(12).await;
+    let seen = becomes(&client, &slow, "it is called", |_| true).await;
+    assert_eq!(seen["failing"], false, "{seen}");
+    slow.answer(Reply::status(204));
+    let gone: i64 = redis.command(&["DEL", "dueq:{callbacks}:failing"]).await;
+    assert_eq!(gone, 1);
+    ill.answer(Reply::status(204));
+    eventually("all acked", || async {
+        (client.total(&topic, "acked").await == 104).then_some(())
     })
     .await;
 }

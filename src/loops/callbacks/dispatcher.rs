@@ -11,7 +11,7 @@ use super::{
     trace::CallSpan,
 };
 use dueq_model::{
-    CallPlace, CallReport, Millis, State, TopicName, derived, error::Error, format_instant,
+    Body, CallPlace, CallReport, Millis, State, TopicName, derived, error::Error, format_instant,
     is_shared, signing_keys,
 };
 use dueq_store::{
@@ -38,6 +38,8 @@ const EXTEND_BELOW_MS: Millis = LEASE_MS as Millis * 2 / 3;
 const RECHECK_AFTER_MS: Millis = 10;
 /// The header with the instant at which the message was due, or due again.
 const DUE_AT: HeaderName = HeaderName::from_static("dueq-due-at");
+/// A message's own time limit, ms, from which on a call that it ends counts against the host.
+const LEAST_TIMEOUT_MS: Millis = 5_000;
 /// Pause after an error of Redis.
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -84,7 +86,7 @@ impl Dispatcher {
             slot.answered = outcome.as_ref().is_some_and(|it| it.report.status.is_some());
             slot.well = outcome.as_ref().and_then(|it| it.answered);
             if let Some(outcome) = &outcome {
-                this.judge(&context, &slot.host, outcome);
+                this.judge(&context, &granted, &slot.host, outcome);
             }
             // The next call need not wait for Redis to record this one.
             drop(slot);
@@ -136,7 +138,7 @@ impl Dispatcher {
             if self.store.is_host_paused(host) {
                 return Ok(false);
             }
-            if context.push.failing_after() > 0 && !self.store.begin_probe(host).await? {
+            if !self.store.begin_probe(host, &context.topic, &context.push).await? {
                 return Ok(false);
             }
             if granted.key.is_some() {
@@ -156,19 +158,25 @@ impl Dispatcher {
     }
 
     /// Notes what the call has shown of its host, and has all instances know if it fails now or answers again.
-    fn judge(&self, context: &Arc<DispatchContext>, host: &HostKey, outcome: &CallOutcome) {
+    fn judge(
+        &self,
+        context: &Arc<DispatchContext>,
+        granted: &Granted,
+        host: &HostKey,
+        outcome: &CallOutcome,
+    ) {
         let Some(answered) = outcome.answered else { return };
-        let Some(turn) = self.store.judge(&context.push, host, answered) else { return };
+        if !answered && ended_soon(&granted.body, &outcome.report) {
+            return;
+        }
+        let of = (&context.topic, &context.push);
+        let publisher = granted.body.publisher.as_deref().unwrap_or_default();
+        let Some(turn) = self.store.judge(of, publisher, host, answered) else { return };
         let (this, context, host) = (self.clone(), context.clone(), host.clone());
         let error = outcome.report.failure().map(Cow::into_owned).unwrap_or_default();
         self.spawn(async move {
             match this.store.turn_host(&host, &context.topic, turn, &error).await {
-                Ok(true) if turn == HostTurn::Answers => {
-                    tracing::info!(host, "host answers again");
-                    let text = format!("{host} answers again. Its messages are called.");
-                    this.notifier.send("host_back", &text, this.store.now(), json!({"host": host}));
-                }
-                Ok(true) => {
+                Ok(true) if turn != HostTurn::Answers => {
                     tracing::warn!(host, error, "host fails: its messages wait");
                     let text =
                         format!("{host} fails ({error}). Its messages wait until it answers.");
@@ -176,7 +184,7 @@ impl Dispatcher {
                         json!({"host": host, "error": error, "topic": context.topic.as_str()});
                     this.notifier.send("host_failing", &text, this.store.now(), fields);
                 }
-                Ok(false) => {}
+                Ok(_) => {}
                 Err(error) => {
                     tracing::debug!(host, %error, "the state of a host is not written down")
                 }
@@ -203,10 +211,11 @@ impl Dispatcher {
             let since = this.retry(&granted, park).await.and_then(|parked| parked.due_at);
             let due_at = since.unwrap_or(granted.due_at);
             let parked = Parked { id: granted.id, until, due_at };
-            if fails && this.store.failing(&context.host(&granted.body)).is_some() {
+            let host = context.host(&granted.body);
+            if fails && this.store.failing(&host).is_some_and(|it| it.until == until) {
                 return;
             }
-            let report = Report::Parked(context.host(&granted.body), parked);
+            let report = Report::Parked(host, parked);
             if context.reports.send(report).is_err() {
                 this.fetch(&context.topic, &[parked]).await;
             }
@@ -381,4 +390,12 @@ impl Dispatcher {
             }
         }
     }
+}
+
+/// Whether a call without an answer ended at a time limit that its message set too low to say that the host fails.
+fn ended_soon(body: &Body, report: &CallReport) -> bool {
+    let callback = body.callback.as_ref();
+    let limits = callback.map(|it| [it.timeout_ms, it.connect_timeout_ms]).unwrap_or_default();
+    let over = |ms: Millis| ms < LEAST_TIMEOUT_MS && report.duration_ms >= ms;
+    report.status.is_none() && limits.into_iter().flatten().any(over)
 }

@@ -32,6 +32,7 @@ use dueq_longpoll::LongPolls;
 use dueq_model::{SigningSecret, TopicName, error::Error};
 use dueq_store::Store;
 use sender::Sender;
+use serde_json::json;
 use std::{
     collections::{HashMap, HashSet},
     convert::Infallible,
@@ -80,10 +81,10 @@ pub struct Sending {
 /// and messages that were not called by then are given back.
 pub async fn send_callbacks(sending: Sending, stopping: CancellationToken) {
     let store = sending.store.clone();
-    let polls = sending.polls.clone();
+    let (polls, notifier) = (sending.polls.clone(), sending.notifier.clone());
     tokio::select! {
         () = send_all(sending, stopping) => {}
-        never = follow_hosts(&store, &polls) => match never {},
+        never = follow_hosts(&store, &polls, &notifier) => match never {},
         never = report_hosts(&store) => match never {},
     }
     if let Err(error) = store.forget_hosts().await {
@@ -151,7 +152,7 @@ async fn send_all(sending: Sending, stopping: CancellationToken) {
 }
 
 /// Keeps the paused hosts and those that fail known, and tends the latter. Runs until the future is dropped.
-async fn follow_hosts(store: &Store, polls: &LongPolls) -> Infallible {
+async fn follow_hosts(store: &Store, polls: &LongPolls, notifier: &Notifier) -> Infallible {
     let mut changes = polls.pushed();
     let mut tried = HashMap::new();
     loop {
@@ -163,6 +164,11 @@ async fn follow_hosts(store: &Store, polls: &LongPolls) -> Infallible {
             Ok::<_, Error>(next_ms)
         };
         let read = read.await;
+        for host in store.take_opened_hosts() {
+            tracing::info!(host, "host is called again");
+            let text = format!("{host} is called again, with the messages that waited.");
+            notifier.send("host_back", &text, store.now(), json!({"host": host}));
+        }
         let is_notified = read.is_ok() && store.hears_wakes();
         let longest = if is_notified { POLL_INTERVAL } else { RETRY_INTERVAL };
         let next_ms = read.ok().flatten();

@@ -10,7 +10,7 @@ use super::{
 };
 use dueq_base::metrics::CallMetrics;
 use dueq_model::{CallPlace, Push, TopicName, error::Error};
-use dueq_store::{Granted, Grants, LeaseOptions, Places};
+use dueq_store::{Failing, Granted, Grants, LeaseOptions, Places};
 use futures_util::future::{BoxFuture, FutureExt as _};
 use std::{cmp::Reverse, collections::HashMap, sync::Arc, time::Duration};
 use tokio::{
@@ -183,7 +183,9 @@ impl Sender {
         let store = &self.dispatcher.store;
         let mut gates = Gates::new();
         if push.failing_after() > 0 {
-            for (host, failing) in store.failing_hosts().borrow().iter() {
+            let all = store.failing_hosts().borrow().clone();
+            let known = |it: &Failing| !it.is_closed() || it.holds(&self.name, push);
+            for (host, failing) in all.iter().filter(|(_, it)| known(it)) {
                 let wait = (failing.probe_at - store.now()).max(0).unsigned_abs();
                 let probe_at = now + Duration::from_millis(wait);
                 let gate =
@@ -357,7 +359,7 @@ impl Sender {
         if store.is_host_paused(&host) {
             return None;
         }
-        store.put_off_for(&host, &self.name).await.ok().flatten()
+        store.put_off_for(&host, &self.name, &context.push).await.ok().flatten()
     }
 }
 

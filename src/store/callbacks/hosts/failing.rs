@@ -17,21 +17,25 @@ use crate::{
 use dueq_model::{Millis, Push, TopicName, error::Error};
 use futures_util::future::try_join_all;
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
     hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher},
-    sync::Arc,
+    sync::{Arc, Once},
 };
 
 /// Hosts that may be failing at once.
 const MAX_FAILING: usize = 1_000;
-/// Hosts whose failures are counted.
+/// Rows of failures, and how long one counts after its last failure, ms.
 const MAX_ROWS: usize = 10_000;
+const ROW_LIFE_MS: Millis = 3_600_000;
 /// The longest time from a failing host's first probe to its second, half of it; and between two later ones, ms.
 const FIRST_PROBE_MS: Millis = 5_000;
 const MAX_PROBE_MS: Millis = 300_000;
-/// How long messages are put off, ms. They come back before if the host answers, or to probe it.
-const PUT_OFF_MS: Millis = 6 * 3_600_000;
+/// How long messages are put off, ms. They come back before if the host answers, or to probe it. Those that were missed then come
+/// back by themselves.
+const PUT_OFF_MS: Millis = 1_800_000;
+/// How long the entry of a host stays once it is called again, ms: longer than an instance that hears of no change takes to see it.
+const OPENED_MS: Millis = 60_000;
 /// Hosts share no due time: each adds less than this by its name, ms.
 const SPREAD_MS: u64 = 60_000;
 /// If nothing was called for so long after a probe was due, the host is called again, ms.
@@ -49,7 +53,7 @@ const MAX_ERROR_CHARS: usize = 200;
 /// What is known of a host that fails. Times in ms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failing {
-    /// When it began.
+    /// When the first of its calls failed.
     pub since: Millis,
     /// Until when its messages are put off.
     pub until: Millis,
@@ -74,9 +78,18 @@ impl Failing {
         self.opened_at == 0
     }
 
-    /// May messages of this topic wait for it?
+    /// May messages of this topic be put off for it?
     pub fn has_topic(&self, topic: &TopicName) -> bool {
         self.topics.contains(topic)
+    }
+
+    /// Do messages of this topic wait for it? They do if calls of the topic made it fail, or if enough calls failed for its own
+    /// settings. That changes with the entry only, so all who read it agree.
+    pub fn holds(&self, topic: &TopicName, push: &Push) -> bool {
+        let most = i64::from(push.failing_after());
+        let over_ms = self.probe_at - self.interval - self.since;
+        let enough = self.failures >= most && over_ms >= push.failing_over_ms();
+        self.is_closed() && most > 0 && (enough || self.has_topic(topic))
     }
 
     /// Has one of these topics messages for it?
@@ -115,11 +128,49 @@ impl fmt::Display for Failing {
     }
 }
 
-/// Failures of a host in a row, as this instance has seen them.
+/// Failures in a row, as this instance has seen them. Times in ms.
 #[derive(Clone, Copy)]
 pub(super) struct Row {
     since: Millis,
+    last: Millis,
     failures: i64,
+}
+
+/// Failures by host, and by the topic whose calls failed, or in `_callbacks` the publisher: the calls of one make no host fail for
+/// others.
+#[derive(Default)]
+pub(super) struct Rows(BTreeMap<(String, String), Row>);
+
+impl Rows {
+    fn fail(&mut self, host: &str, whose: String, now: Millis) -> Row {
+        let key = (host.to_owned(), whose);
+        if self.0.len() >= MAX_ROWS && !self.0.contains_key(&key) {
+            self.0.retain(|_, row| now - row.last < ROW_LIFE_MS);
+            let oldest = self.0.iter().min_by_key(|(_, row)| row.last).map(|(key, _)| key.clone());
+            if let Some(oldest) = oldest.filter(|_| self.0.len() >= MAX_ROWS) {
+                self.0.remove(&oldest);
+            }
+        }
+        let new = Row { since: now, last: now, failures: 0 };
+        let row = self.0.entry(key).or_insert(new);
+        if now - row.last >= ROW_LIFE_MS {
+            *row = new;
+        }
+        *row = Row { since: row.since, last: now, failures: row.failures + 1 };
+        *row
+    }
+
+    /// The row of a host ends.
+    pub fn forget(&mut self, host: &str) {
+        if self.0.is_empty() {
+            return;
+        }
+        let of = self.0.range((host.to_owned(), String::new())..).map(|(key, _)| key);
+        let of: Vec<_> = of.take_while(|(of, _)| of == host).cloned().collect();
+        for key in of {
+            self.0.remove(&key);
+        }
+    }
 }
 
 /// What a call has shown of its host.
@@ -129,7 +180,7 @@ pub enum HostTurn {
     Fails {
         /// When the first call failed, ms.
         since: Millis,
-        /// How many failed since.
+        /// How many failed since, of this topic or publisher.
         failures: i64,
         /// When to probe it, ms from now.
         probe_ms: Millis,
@@ -150,23 +201,30 @@ impl Store {
     }
 
     /// Counts how a call to a host ended, by the settings of its topic. Returns what all must know.
-    pub fn judge(&self, push: &Push, host: &str, answered: bool) -> Option<HostTurn> {
-        let is_failing = self.hosts.failing.borrow().get(host).is_some_and(Failing::is_closed);
+    pub fn judge(
+        &self,
+        (topic, push): (&TopicName, &Push),
+        publisher: &str,
+        host: &str,
+        answered: bool,
+    ) -> Option<HostTurn> {
+        let failing = self.failing(host);
         let mut rows = self.hosts.rows.lock();
         if answered {
-            rows.remove(host);
-            return is_failing.then_some(HostTurn::Answers);
+            rows.forget(host);
+            return failing.is_some().then_some(HostTurn::Answers);
         }
         let most = i64::from(push.failing_after());
-        if most == 0 || (rows.len() >= MAX_ROWS && !rows.contains_key(host)) {
+        if most == 0 {
             return None;
         }
         let now = self.now();
-        let row = rows.entry(host.to_owned()).or_insert(Row { since: now, failures: 0 });
-        row.failures += 1;
-        let Row { since, failures } = *row;
+        // No name of a topic has a slash.
+        let whose = if topic.is_callbacks() { format!("/{publisher}") } else { topic.to_string() };
+        let Row { since, failures, .. } = rows.fail(host, whose, now);
         let over_ms = push.failing_over_ms();
-        let fails = !is_failing && failures >= most && now - since >= over_ms;
+        let is_held = failing.is_some_and(|it| it.holds(topic, push));
+        let fails = !is_held && failures >= most && now - since >= over_ms;
         let probe_ms = over_ms.clamp(100, FIRST_PROBE_MS);
         fails.then_some(HostTurn::Fails { since, failures, probe_ms })
     }
@@ -185,17 +243,29 @@ impl Store {
         let HostTurn::Fails { since, failures, probe_ms } = turn else {
             return self.open_host(host).await;
         };
-        let seen = self.call_hosts(|_| true).await?;
-        let answers =
-            |seen: &super::HostReport| seen.host == host && seen.last_success_at > Some(since);
-        if seen.iter().any(answers) {
-            self.hosts.rows.lock().remove(host);
+        if self
+            .seen_hosts(&|_| true)
+            .await?
+            .get(host)
+            .is_some_and(|it| it.last_success_at > Some(since))
+        {
+            self.hosts.rows.lock().forget(host);
             return Ok(false);
         }
         let now = self.now();
+        let known = self.hosts.failing.borrow().get(host).cloned();
+        if let Some(failing) = known.as_ref().filter(|it| it.is_closed()) {
+            // It fails for other topics so far.
+            if failing.topics.len() < MAX_TOPICS && !failing.has_topic(topic) {
+                let mut joined = failing.clone();
+                joined.topics.push(topic.clone());
+                self.swap_host(host, Some(failing), Some(&joined), true).await?;
+            }
+            return Ok(false);
+        }
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(host);
         let failing = Failing {
-            since: now,
+            since,
             until: now + PUT_OFF_MS + (hash % SPREAD_MS) as Millis,
             interval: probe_ms,
             probe_at: now + probe_ms,
@@ -204,16 +274,22 @@ impl Store {
             topics: vec![topic.clone()],
             error: error.chars().take(MAX_ERROR_CHARS).collect(),
         };
-        self.swap_host(host, None, Some(&failing), true).await
+        self.swap_host(host, known.as_ref(), Some(&failing), true).await
     }
 
     /// Lets one call of a failing host begin, on one instance, once its time has come. Returns true where the host does not
-    /// fail.
+    /// fail for this topic.
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
-    pub async fn begin_probe(&self, host: &str) -> Result<bool, Error> {
+    pub async fn begin_probe(
+        &self,
+        host: &str,
+        topic: &TopicName,
+        push: &Push,
+    ) -> Result<bool, Error> {
         loop {
-            let Some(failing) = self.failing(host) else { return Ok(true) };
+            let failing = self.failing(host).filter(|it| it.holds(topic, push));
+            let Some(failing) = failing else { return Ok(true) };
             let now = self.now();
             if failing.probe_at > now {
                 return Ok(false);
@@ -240,9 +316,11 @@ impl Store {
         &self,
         host: &str,
         topic: &TopicName,
+        push: &Push,
     ) -> Result<Option<Millis>, Error> {
         loop {
-            let Some(failing) = self.failing(host) else { return Ok(None) };
+            let failing = self.failing(host).filter(|it| it.holds(topic, push));
+            let Some(failing) = failing else { return Ok(None) };
             if failing.until <= self.now() {
                 return Ok(None);
             }
@@ -264,6 +342,7 @@ impl Store {
             let Some(failing) = self.failing(host) else { return Ok(false) };
             let opened = Failing { opened_at: self.now(), ..failing.clone() };
             if self.swap_host(host, Some(&failing), Some(&opened), true).await? {
+                self.hosts.opened.lock().insert(host.to_owned());
                 return Ok(true);
             }
         }
@@ -281,6 +360,16 @@ impl Store {
         let swap = Command::eval(&scripts::SWAP_HOST, &[&self.lanes.shared.keys.failing_hosts]);
         let swap = swap.arg((host, text(from), text(to), MAX_FAILING, i32::from(announce)));
         let answer = self.lanes.command(swap).await?;
+        if word(&answer) == Some("FULL") {
+            static FULL: Once = Once::new();
+            FULL.call_once(|| {
+                tracing::warn!(
+                    host,
+                    "{MAX_FAILING} hosts fail: others that do are called as usual"
+                );
+            });
+            self.hosts.rows.lock().forget(host);
+        }
         self.read_failing_hosts().await?;
         Ok(word(&answer) == Some("OK"))
     }
@@ -303,9 +392,18 @@ impl Store {
         let failing = Arc::new(failing);
         // Failures before a host answered, or was resumed, do not count.
         let known = self.hosts.failing.borrow().clone();
-        let still = |host: &str| failing.get(host).is_some_and(Failing::is_closed);
-        for (host, _) in known.iter().filter(|(host, it)| it.is_closed() && !still(host)) {
-            self.hosts.rows.lock().remove(host);
+        for (host, known) in known.iter() {
+            let now = failing.get(host);
+            if known.is_closed() && !now.is_some_and(Failing::is_closed) {
+                self.hosts.rows.lock().forget(host);
+            }
+            if now.is_none_or(|now| now.until != known.until) {
+                let mut owed = self.hosts.owed.lock();
+                // An instance that calls nobody releases nothing.
+                if owed.len() < MAX_FAILING {
+                    owed.push(known.clone());
+                }
+            }
         }
         self.hosts.failing.send_if_modified(|known| {
             let changed = *known != failing;
@@ -330,13 +428,19 @@ impl Store {
         Ok(failing.collect())
     }
 
-    /// Makes messages due: all of a host that answers again, and one of each whose probe is due. `tried` says for each host when to
-    /// try again. Returns when there is something to do, ms from now.
+    /// The hosts that this instance has had called again, since it was last asked.
+    pub fn take_opened_hosts(&self) -> BTreeSet<String> {
+        std::mem::take(&mut self.hosts.opened.lock())
+    }
+
+    /// Makes messages due: all of a host that answers again, or whose entry is gone or has another time, and one of each whose
+    /// probe is due. `tried` says for each host when to try again, and how often that was. Returns when there is something to do, ms
+    /// from now.
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn tend_failing_hosts(
         &self,
-        tried: &mut HashMap<String, Millis>,
+        tried: &mut HashMap<String, (Millis, usize)>,
     ) -> Result<Option<Millis>, Error> {
         let all = self.read_failing_hosts().await?;
         tried.retain(|host, _| all.contains_key(host));
@@ -345,26 +449,40 @@ impl Store {
             BuildHasherDefault::<DefaultHasher>::default().hash_one(&self.lanes.shared.instance);
         let jitter = (hash % 200) as Millis;
         let mut next: Option<Millis> = None;
+        let owed = self.hosts.owed.lock().clone();
+        for failing in owed {
+            if self.release_all(&failing).await? {
+                self.hosts.owed.lock().retain(|it| *it != failing);
+            } else {
+                next = Some(self.now());
+            }
+        }
         for (host, failing) in all.iter() {
             let now = self.now();
             let mut again = |at: Millis| next = Some(next.map_or(at, |next| next.min(at)));
             if !failing.is_closed() {
-                if self.release_all(failing).await? {
+                // An instance that does not know yet puts messages off meanwhile.
+                let over_at = failing.opened_at + OPENED_MS;
+                if !self.release_all(failing).await? {
+                    again(now);
+                } else if over_at <= now {
                     self.swap_host(host, Some(failing), None, false).await?;
                 } else {
-                    again(now);
+                    again(over_at);
                 }
                 continue;
             }
-            let at = (failing.probe_at + jitter).max(tried.get(host).copied().unwrap_or(0));
+            let (again_at, tries) = tried.get(host).copied().unwrap_or_default();
+            let at = (failing.probe_at + jitter).max(again_at);
             if at > now {
                 again(at);
             } else if failing.probe_at + STALE_MS < now {
                 self.open_host(host).await?;
                 again(now);
             } else if !self.is_host_paused(host) {
-                let at = now + if self.release_one(failing).await? { AGAIN_MS } else { NONE_MS };
-                tried.insert(host.clone(), at);
+                let released = self.release_one(failing, tries).await?;
+                let at = now + if released { AGAIN_MS } else { NONE_MS };
+                tried.insert(host.clone(), (at, tries + 1));
                 again(at);
             }
         }
@@ -397,12 +515,17 @@ impl Store {
         Ok(done)
     }
 
-    /// Makes one message due, of any topic, to probe the host. Returns false if there is none.
-    async fn release_one(&self, failing: &Failing) -> Result<bool, Error> {
-        let first = failing.failures as usize % failing.topics.len().max(1);
-        let (before, from) = failing.topics.split_at(first);
+    /// Makes one message due, of any topic that is not paused, to probe the host: of another with each try. Returns false if there is
+    /// none.
+    async fn release_one(&self, failing: &Failing, tries: usize) -> Result<bool, Error> {
+        let (before, from) = failing.topics.split_at(tries % failing.topics.len().max(1));
         for topic in from.iter().chain(before) {
-            if self.make_due(topic, failing.until, 1).await? {
+            let may = match self.topic_in_force(topic).await {
+                Ok(found) => !found.paused,
+                Err(Error::TopicNotFound) => false,
+                Err(error) => return Err(error),
+            };
+            if may && self.make_due(topic, failing.until, 1).await? {
                 return Ok(true);
             }
         }
@@ -462,14 +585,46 @@ impl Store {
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub(crate) async fn count_failing_hosts(&self) -> Result<i64, Error> {
-        let count = Command::new("HLEN").arg(&self.lanes.shared.keys.failing_hosts);
-        Ok(int(self.lanes.command(count).await?)?)
+        let failing = self.read_failing_hosts().await?;
+        Ok(failing.values().filter(|it| it.is_closed()).count() as i64)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_entry_holds_topics_whose_calls_or_settings_made_it() {
+        let [mine, other] = ["mine", "other"].map(|it| TopicName::parse(it).unwrap());
+        let mut failing = Failing::parse("1000 2 100 1200 0 1 mine timed out").unwrap();
+        let set = |failing_after, failing_over_ms| Push {
+            failing_after: Some(failing_after),
+            failing_over_ms: Some(failing_over_ms),
+            ..Push::default()
+        };
+        assert!(failing.holds(&mine, &Push::default()) && !failing.holds(&mine, &set(0, 100)));
+        assert!(failing.holds(&other, &set(1, 100)) && !failing.holds(&other, &set(2, 100)));
+        assert!(!failing.holds(&other, &set(1, 101)) && !failing.holds(&other, &set(0, 100)));
+        failing.opened_at = 1_300;
+        assert!(!failing.holds(&mine, &Push::default()));
+    }
+
+    #[test]
+    fn rows_are_bounded_and_end_with_an_answer_or_after_an_hour() {
+        let mut rows = Rows::default();
+        for n in 0..MAX_ROWS as Millis + 5 {
+            rows.fail(&n.to_string(), "a".to_owned(), n);
+        }
+        assert!(rows.0.len() == MAX_ROWS && rows.0.keys().all(|(host, _)| host != "4"));
+        let count =
+            |rows: &mut Rows, whose: &str, now| rows.fail("7", whose.to_owned(), now).failures;
+        let later = 8 + ROW_LIFE_MS;
+        assert_eq!([count(&mut rows, "a", 8), count(&mut rows, "b", 8)], [2, 1]);
+        assert_eq!([count(&mut rows, "a", later), count(&mut rows, "a", later)], [1, 2]);
+        rows.forget("7");
+        assert!(rows.0.keys().all(|(host, _)| host != "7") && rows.0.len() > 1_000);
+    }
 
     #[test]
     fn an_entry_is_read_as_it_was_written() {

@@ -17,7 +17,10 @@ use crate::{Store, batch::Command, reply::Fields, scripts, scripts::Script};
 use dueq_model::{CallHost, Millis, TopicName, error::Error};
 use parking_lot::Mutex;
 use seen::Seen;
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 use tokio::sync::watch;
 
 /// Hosts that are listed, those with the most calls; paused ones are listed besides.
@@ -43,8 +46,12 @@ pub(crate) struct Hosts {
     /// `None` until they are first read.
     paused: watch::Sender<Option<PausedHosts>>,
     failing: watch::Sender<FailingHosts>,
-    /// Hosts whose last calls have failed.
-    rows: Mutex<HashMap<String, failing::Row>>,
+    /// Calls that have failed since the last answer.
+    rows: Mutex<failing::Rows>,
+    /// Entries that are gone: messages may still be put off until their time.
+    owed: Mutex<Vec<Failing>>,
+    /// Hosts that this instance has had called again, of which nobody has heard.
+    opened: Mutex<BTreeSet<String>>,
     /// Held while they are read, so that what was read later stays.
     reading: tokio::sync::Mutex<()>,
     /// Redis has a report of this instance.
@@ -133,22 +140,7 @@ impl Store {
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn call_hosts(&self, shown: impl Fn(&str) -> bool) -> Result<Vec<HostReport>, Error> {
         let (failing, paused) = (self.read_failing_hosts().await?, self.read_paused_hosts().await?);
-        let mut hosts: HashMap<String, HostReport> = HashMap::new();
-        let mut add = |report: HostReport| {
-            if !shown(&report.topic) {
-                return;
-            }
-            let known = hosts.entry(report.host.clone());
-            known.or_insert_with(|| HostReport::of(&report.host)).add(report);
-        };
-        // What this instance counted is newer here than what it wrote.
-        self.hosts.seen.lock().report(self.now(), MAX_LISTED).into_iter().for_each(&mut add);
-        for report in self.host_reports().await? {
-            match serde_json::from_str::<Vec<HostReport>>(&report) {
-                Ok(report) => report.into_iter().for_each(&mut add),
-                Err(error) => tracing::debug!(%error, "a report of hosts cannot be read"),
-            }
-        }
+        let mut hosts = self.seen_hosts(&shown).await?;
         for (host, at) in paused.iter() {
             if shown("") {
                 hosts.entry(host.clone()).or_insert_with(|| HostReport::of(host));
@@ -171,6 +163,30 @@ impl Store {
             hosts.truncate(MAX_LISTED.max(held));
         }
         hosts.sort_by(|a, b| a.host.cmp(&b.host));
+        Ok(hosts)
+    }
+
+    /// How the calls to each host go, by what this instance counted and the others wrote.
+    async fn seen_hosts(
+        &self,
+        shown: &impl Fn(&str) -> bool,
+    ) -> Result<HashMap<String, HostReport>, Error> {
+        let mut hosts: HashMap<String, HostReport> = HashMap::new();
+        let mut add = |report: HostReport| {
+            if !shown(&report.topic) {
+                return;
+            }
+            let known = hosts.entry(report.host.clone());
+            known.or_insert_with(|| HostReport::of(&report.host)).add(report);
+        };
+        // What this instance counted is newer here than what it wrote.
+        self.hosts.seen.lock().report(self.now(), MAX_LISTED).into_iter().for_each(&mut add);
+        for report in self.host_reports().await? {
+            match serde_json::from_str::<Vec<HostReport>>(&report) {
+                Ok(report) => report.into_iter().for_each(&mut add),
+                Err(error) => tracing::debug!(%error, "a report of hosts cannot be read"),
+            }
+        }
         Ok(hosts)
     }
 
