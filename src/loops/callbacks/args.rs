@@ -83,7 +83,7 @@ pub struct CallbackArgs {
     /// Name server that resolves callback hosts, instead of the system's.
     #[arg(long, env = "DUEQ_CALLBACK_DNS", value_name = "ADDR")]
     pub callback_dns: Option<SocketAddr>,
-    /// HTTP proxy that all calls go through, as http://[user:password@]host:port. It resolves the names.
+    /// HTTP proxy that all calls go through, as http://host:port, with user:password@ before the host if it asks for it. It resolves names.
     #[arg(long, env = "DUEQ_CALLBACK_PROXY", value_name = "URL", hide_env_values = true)]
     pub callback_proxy: Option<Secret>,
     /// Host, domain such as .example.com, or network of addresses that is called without the proxy, repeatable.
