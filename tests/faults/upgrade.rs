@@ -200,10 +200,10 @@ async fn data_of_a_newer_version_are_refused_also_by_a_dueq_that_runs() {
     let _: i64 = redis.command(&["HSET", &meta, "topic", &newer]).await;
     client.publish(&name, json!({"payload": 2})).await.problem(503, "redis_unavailable");
     client.lease(&name, json!({})).await.problem(503, "redis_unavailable");
-    let _: () = redis.command(&["SET", "dueq:{service}:schema", "7"]).await;
+    let _: () = redis.command(&["SET", "dueq:{service}:schema", "8"]).await;
     let refused = Launch::command(["serve", "--redis-url", &redis.url()]).finish().await;
     assert_eq!(refused.code, 2, "{refused:?}");
-    assert!(refused.stderr.contains("schema version 7"), "{refused:?}");
+    assert!(refused.stderr.contains("schema version 8"), "{refused:?}");
 }
 
 #[tokio::test]

@@ -371,7 +371,7 @@ pub const COMMANDS: &[Command] = &[
 Examples:
   dueq search orders 'error:timeout attempts:>3'
   dueq search orders 'payload.$.order:42' --state dead,delayed
-  dueq search _callbacks 'host:example.com -status:404' --state dead
+  dueq search orders 'host:example.com -status:404' --state dead
   dueq search orders -- -error:timeout
   dueq search orders key:cart/* --json | jq -r .id",
         ),
