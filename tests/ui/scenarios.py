@@ -329,7 +329,7 @@ def stops_a_bad_host(world):
         api("POST", "/callbacks", {"url": f"{bad}/broken", "backoff": {"kind": "fixed", "base_ms": 600_000}})
     view = world.view().open("#/")
     view.page.click("nav a:has-text('Callbacks')")
-    row = view.page.locator(f"tr:has-text('{host}')")
+    row = view.page.locator(f"[aria-label='Hosts'] tr:has-text('{host}')")
     row.locator(":text('answered 500')").wait_for(timeout=30_000)
     row.locator("button:has-text('Pause')").click()
     row.locator(":text('paused')").wait_for()

@@ -58,7 +58,7 @@ fn promtool_accepts_the_rules_and_every_alert_fires_when_it_should_and_not_befor
     promtool(&["check", "rules", "rules.yaml"], nothing);
     promtool(&["test", "rules", "rules.test.yaml"], nothing);
     let alerts = values(&file("rules.yaml"), "- alert:");
-    assert_eq!(alerts.len(), 10, "{alerts:?}");
+    assert_eq!(alerts.len(), 11, "{alerts:?}");
     let tested = file("rules.test.yaml");
     for alert in alerts {
         assert!(tested.contains(&format!("alertname=\"{alert}\"")), "{alert} is not seen to fire");
