@@ -35,9 +35,10 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// Those that this body names.
+    /// Those that this body names; of a completion none.
     pub fn of(body: &Body) -> Self {
-        Self { done: body.on_done.is_some(), dead: body.on_dead.is_some() }
+        let named = |end: bool| end && body.completes.is_none();
+        Self { done: named(body.on_done.is_some()), dead: named(body.on_dead.is_some()) }
     }
 
     /// Are there any?

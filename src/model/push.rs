@@ -369,6 +369,11 @@ impl Push {
         CREDENTIALS.into_iter().map(str::to_owned).chain(named)
     }
 
+    /// Does every call carry headers that are secrets?
+    pub fn has_secret_headers(&self) -> bool {
+        self.headers.keys().any(|name| self.is_secret(name))
+    }
+
     /// Is the value of this header a secret, of the push itself or of a message?
     pub fn is_secret(&self, name: &str) -> bool {
         is_credential(name) || names_header(&self.secret_headers, name)

@@ -2,7 +2,7 @@
 
 use super::view::Message;
 use crate::prelude::*;
-use dueq_model::{Body, CallReport, CallUrl, Completion, EventKind, Millis, Push, TopicName};
+use dueq_model::{Body, CallReport, CallUrl, Completion, EventKind, Millis, TopicName};
 use dueq_store::{MessageSnapshot, NewMessage, Report, Store, Topic};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -193,10 +193,8 @@ pub fn report(
         Report::Letter => completed.died_at = Some(Instant(at)),
         Report::Done => {
             // Who asks for the result knows the secrets of the message, but not those of the topic.
-            let sends_secrets = |push: &Push| {
-                push.auth.is_some() || push.headers.keys().any(|name| push.is_secret(name))
-            };
-            let hidden = topic.settings.push.as_ref().is_some_and(sends_secrets);
+            let push = topic.settings.push.as_ref();
+            let hidden = push.is_some_and(|it| it.auth.is_some() || it.has_secret_headers());
             completed.result = result_of(found, !hidden);
         }
         Report::Dead => {

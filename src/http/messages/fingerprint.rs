@@ -113,7 +113,7 @@ pub(crate) fn fingerprint(message: &NewMessage) -> u64 {
         }
     }
     let Body { on_done, on_dead, .. } = &message.body;
-    for (mark, completion) in [(u64::MAX - 5, on_done), (u64::MAX - 6, on_dead)] {
+    for (mark, completion) in [(u64::MAX - 6, on_done), (u64::MAX - 7, on_dead)] {
         let Some(Completion { url, topic, .. }) = completion.as_deref() else { continue };
         sum.number(mark);
         sum.text(url.as_ref().map_or("", CallUrl::as_str).as_bytes());

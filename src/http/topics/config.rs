@@ -85,8 +85,9 @@ pub(crate) fn check_settings(fields: &mut Fields<'_>, topic: &TopicName) {
 }
 
 impl TopicFields {
-    /// The URL and the topic that are put, which may not be the caller's to name.
-    fn check(&self, state: &AppState, caller: &Caller) -> Result<(), Problem> {
+    /// Checks the URLs and the topics that are put, which may not be the caller's to name, and makes topics for completions where
+    /// they count for the caller.
+    async fn check(&self, state: &AppState, caller: &Caller) -> Result<(), Problem> {
         if let Some(dead_topic) = self.dead_topic.as_value() {
             caller.check_verb(Verb::Configure, dead_topic)?;
         }
@@ -100,7 +101,10 @@ impl TopicFields {
         let token_url = auth.and_then(|auth| auth.token_url.as_ref());
         state.check_url(token_url, || "push.auth.token_url".to_owned())?;
         let client_cert = self.push.as_value().and_then(|push| push.client_cert.as_value());
-        state.check_client_cert(client_cert.map(|name| &**name), || "push.client_cert".to_owned())
+        let name = client_cert.map(|name| &**name);
+        state.check_client_cert(name, || "push.client_cert".to_owned())?;
+        let named = self.completions().filter_map(|(_, it)| it.topic.clone()).collect();
+        Ok(make_topics(&state.store, caller, named).await?)
     }
 
     fn completions(&self) -> impl Iterator<Item = (&'static str, &CompletionRequest)> {
@@ -183,9 +187,7 @@ pub async fn put_topic(
 ) -> Answer {
     let PutTopicRequest { settings: changes } =
         payload.read(|fields, _| check_settings(fields, &name))?;
-    changes.check(&cx, &cx.caller)?;
-    let named = changes.completions().filter_map(|(_, it)| it.topic.clone()).collect();
-    make_topics(&cx.store, &cx.caller, named).await?;
+    changes.check(&cx, &cx.caller).await?;
     let default = TopicSettings::default();
     let whole = |stored: Option<&TopicSettings>| {
         changes.onto(&default, stored, &default, cx.caller.owner())
@@ -230,9 +232,7 @@ pub async fn update_topic(
 ) -> Answer {
     let UpdateTopicRequest { settings: changes } =
         payload.read(|fields, _| check_settings(fields, &name))?;
-    changes.check(&cx, &cx.caller)?;
-    let named = changes.completions().filter_map(|(_, it)| it.topic.clone()).collect();
-    make_topics(&cx.store, &cx.caller, named).await?;
+    changes.check(&cx, &cx.caller).await?;
     if name.is_callbacks()
         && let Some(setting) = changes.reserved_of_callbacks()
     {

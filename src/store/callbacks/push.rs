@@ -81,8 +81,8 @@ impl Topic {
 
     /// Does a call with this body carry headers that are secrets, as far as the present settings say?
     pub fn sends_secrets(&self, body: &Body) -> bool {
-        let of_push = |push: &Push| push.headers.keys().any(|name| push.is_secret(name));
-        body.secrets.is_some() || self.settings.push.as_ref().is_some_and(of_push)
+        let push = self.settings.push.as_ref();
+        body.secrets.is_some() || push.is_some_and(Push::has_secret_headers)
     }
 
     /// Does it say itself where the ends of its messages are published?

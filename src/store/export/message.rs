@@ -161,7 +161,7 @@ impl Message {
     /// Which of its ends are to be published, as its body says.
     pub(super) fn ends(&self) -> Ends {
         let body = self.body().ok().and_then(|body| Body::decode(body).ok());
-        body.filter(|body| body.completes.is_none()).as_ref().map(Ends::of).unwrap_or_default()
+        body.as_ref().map(Ends::of).unwrap_or_default()
     }
 
     /// Its body as Redis keeps it. Errors: the payload is not base64.

@@ -92,6 +92,12 @@ impl Failing {
         self.is_closed() && most > 0 && (enough || self.has_topic(topic))
     }
 
+    /// The same with this topic, if it can remember one more.
+    fn joined_by(&self, topic: &TopicName) -> Option<Self> {
+        let topics = self.topics.iter().chain([topic]).cloned().collect();
+        (self.topics.len() < MAX_TOPICS).then(|| Self { topics, ..self.clone() })
+    }
+
     /// Has one of these topics messages for it?
     pub fn has_any(&self, shown: impl Fn(&str) -> bool) -> bool {
         self.topics.iter().any(|topic| shown(topic.as_str()))
@@ -256,9 +262,9 @@ impl Store {
         let known = self.hosts.failing.borrow().get(host).cloned();
         if let Some(failing) = known.as_ref().filter(|it| it.is_closed()) {
             // It fails for other topics so far.
-            if failing.topics.len() < MAX_TOPICS && !failing.has_topic(topic) {
-                let mut joined = failing.clone();
-                joined.topics.push(topic.clone());
+            if !failing.has_topic(topic)
+                && let Some(joined) = failing.joined_by(topic)
+            {
                 self.swap_host(host, Some(failing), Some(&joined), true).await?;
             }
             return Ok(false);
@@ -327,11 +333,7 @@ impl Store {
             if failing.has_topic(topic) {
                 return Ok(Some(failing.until));
             }
-            if failing.topics.len() >= MAX_TOPICS {
-                return Ok(None);
-            }
-            let mut joined = failing.clone();
-            joined.topics.push(topic.clone());
+            let Some(joined) = failing.joined_by(topic) else { return Ok(None) };
             self.swap_host(host, Some(&failing), Some(&joined), false).await?;
         }
     }
