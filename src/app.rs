@@ -216,7 +216,7 @@ async fn serve(
         signing: secrets.clone(),
         client_certs: certificates.iter().map(|certificate| certificate.name.clone()).collect(),
         signs_by_keys: config.callbacks.callback_signature != Signing::Hmac,
-    })?;
+    });
     let caller = match config.callbacks.no_dispatch {
         true => None,
         false => {

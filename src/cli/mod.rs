@@ -121,7 +121,7 @@ pub fn main() -> ExitCode {
 }
 
 fn print_document(version: http::openapi::Version) -> ExitCode {
-    match http::document(version) {
+    match http::document(version, "") {
         Ok(document) => {
             print!("{document}");
             ExitCode::SUCCESS

@@ -47,7 +47,10 @@ use axum::{
 use bytes::Bytes;
 use guard::{Operation, Operations, RequestIds, glances::Glances};
 use openapi::answer::Written;
-use std::{ops::Deref, sync::Arc};
+use std::{
+    ops::Deref,
+    sync::{Arc, OnceLock},
+};
 use tokio::sync::watch;
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa::OpenApi;
@@ -66,7 +69,8 @@ pub struct Inner {
     glances: Glances,
     request_ids: RequestIds,
     operations: Operations,
-    documents: Documents,
+    /// The OpenAPI document in each version, as text that is made once it is asked for.
+    documents: [OnceLock<Result<Bytes, serde_json::Error>>; 2],
 }
 
 /// What routes work with.
@@ -103,12 +107,6 @@ pub struct Settings {
     pub client_certs: Vec<String>,
 }
 
-/// The serialized OpenAPI document in each version.
-struct Documents {
-    v3_0: Bytes,
-    v3_1: Bytes,
-}
-
 impl Deref for AppState {
     type Target = Inner;
 
@@ -125,7 +123,7 @@ impl Deref for Inner {
     }
 }
 
-/// The routes in order of use, which is the order of the document and its page.
+/// The routes in order of use, which is the order of the document and its page; the document says what their attributes say.
 fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
     let routes = OpenApiRouter::with_openapi(openapi::Document::openapi())
         .routes(routes!(messages::publish::publish_message, messages::search::list_messages))
@@ -201,27 +199,24 @@ fn routes_and_document() -> (Router<AppState>, utoipa::openapi::OpenApi) {
         .routes(routes!(service::get_metrics))
         .routes(routes!(service::get_openapi))
         .routes(routes!(service::get_openapi_3_0));
-    let (routes, mut document) = routes.split_for_parts();
-    openapi::complete(&mut document);
-    (routes, document)
+    routes.split_for_parts()
 }
 
-/// Returns the OpenAPI document of all routes as text, in this version of OpenAPI.
+/// Returns the OpenAPI document of all routes as text, in this version of OpenAPI, of a server below this base path.
 ///
 /// Errors: if it cannot be serialized, which would be a defect.
-pub fn document(version: openapi::Version) -> Result<String, serde_json::Error> {
-    openapi::to_text(&routes_and_document().1, version)
-}
-
-/// Builds the API of all routes and what is around them.
-///
-/// Errors: those of [`document`].
-pub fn api(mut settings: Settings) -> Result<Api, serde_json::Error> {
-    let (routes, mut document) = routes_and_document();
-    let base = settings.public_url.base();
+pub fn document(version: openapi::Version, base: &str) -> Result<String, serde_json::Error> {
+    let (_, mut document) = routes_and_document();
+    openapi::complete(&mut document);
     if !base.is_empty() {
         document.servers.iter_mut().flatten().for_each(|server| base.clone_into(&mut server.url));
     }
+    openapi::to_text(&document, version)
+}
+
+/// Builds the API of all routes and what is around them.
+pub fn api(mut settings: Settings) -> Api {
+    let (routes, document) = routes_and_document();
     // A body that could never fit the budget is refused as too large.
     settings.max_body_bytes = settings.max_body_bytes.min(settings.budget.largest());
     let state = AppState(Arc::new(Inner {
@@ -232,10 +227,7 @@ pub fn api(mut settings: Settings) -> Result<Api, serde_json::Error> {
         glances: Glances::default(),
         request_ids: RequestIds::new(),
         operations: operations(&document),
-        documents: Documents {
-            v3_0: openapi::to_text(&document, openapi::Version::V3_0)?.into(),
-            v3_1: openapi::to_text(&document, openapi::Version::V3_1)?.into(),
-        },
+        documents: Default::default(),
     }));
     let router = routes
         .merge(pages::docs::routes())
@@ -246,7 +238,7 @@ pub fn api(mut settings: Settings) -> Result<Api, serde_json::Error> {
         .layer(CatchPanicLayer::new())
         .layer(middleware::from_fn_with_state(state.clone(), guard::layer))
         .with_state(state.clone());
-    Ok(Api::new(state, router))
+    Api::new(state, router)
 }
 
 /// Collects the document's operations by path and method. Their names and paths are leaked, once per start.
@@ -262,7 +254,8 @@ fn operations(document: &utoipa::openapi::OpenApi) -> Operations {
             (Method::DELETE, &item.delete),
         ];
         for (method, operation) in methods {
-            if let Some(name) = operation.as_ref().and_then(|op| op.operation_id.clone()) {
+            if let Some(name) = operation.as_ref().and_then(|op| op.operation_id.as_deref()) {
+                let name = openapi::in_camel_case(name);
                 let need = Need::of(&name);
                 let operation = Operation { need, name: Box::leak(name.into_boxed_str()), path };
                 operations.entry(path).or_default().insert(method, operation);

@@ -1,7 +1,10 @@
 //! Health, readiness, metrics, instances and the OpenAPI document, for operators and tools. However often these are asked for,
 //! Redis is asked once a second.
 
-use crate::{openapi::OpenapiDocument, prelude::*};
+use crate::{
+    openapi::{OpenapiDocument, Version},
+    prelude::*,
+};
 use axum::http::{HeaderMap, header};
 use bytes::Bytes;
 use dueq_base::metrics::{Contents, RedisGauges, RedisMemory};
@@ -204,7 +207,7 @@ async fn look_at_redis(state: &AppState) {
     responses((status = 200, description = "The OpenAPI 3.1 document", body = OpenapiDocument)),
 )]
 pub async fn get_openapi(State(state): State<AppState>, _: NoQuery) -> Result<Response, Problem> {
-    Ok(document(&state.documents.v3_1))
+    document(&state, Version::V3_1)
 }
 
 /// This document as OpenAPI 3.0.
@@ -218,11 +221,20 @@ pub async fn get_openapi_3_0(
     State(state): State<AppState>,
     _: NoQuery,
 ) -> Result<Response, Problem> {
-    Ok(document(&state.documents.v3_0))
+    document(&state, Version::V3_0)
 }
 
-fn document(text: &Bytes) -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], text.clone()).into_response()
+fn document(state: &AppState, version: Version) -> Result<Response, Problem> {
+    let made = || crate::document(version, state.public_url.base()).map(Bytes::from);
+    match state.documents[version as usize].get_or_init(made) {
+        Ok(text) => {
+            Ok(([(header::CONTENT_TYPE, "application/json")], text.clone()).into_response())
+        }
+        Err(error) => {
+            tracing::error!(%error, "the OpenAPI document could not be serialized");
+            Err(Problem::of_status(StatusCode::INTERNAL_SERVER_ERROR))
+        }
+    }
 }
 
 answer! {

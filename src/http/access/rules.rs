@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn every_operation_has_one_rule_and_no_rule_is_left_over() {
         let document: serde_json::Value =
-            serde_json::from_str(&document(Version::V3_1).unwrap()).unwrap();
+            serde_json::from_str(&document(Version::V3_1, "").unwrap()).unwrap();
         let paths = document["paths"].as_object().unwrap().values();
         let operations = paths.flat_map(|path| path.as_object().unwrap().values());
         let ids = operations.filter_map(|operation| operation["operationId"].as_str());

@@ -259,7 +259,7 @@ fn describe(operation: &mut Operation, has_body: bool) {
 const SCOPE: &str = "x-dueq-scope";
 
 /// `publish_message` as `publishMessage`.
-fn in_camel_case(name: &str) -> String {
+pub(crate) fn in_camel_case(name: &str) -> String {
     let mut words = name.split('_');
     let first = words.next().unwrap_or_default().to_owned();
     words.fold(first, |all, word| {

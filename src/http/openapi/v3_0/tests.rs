@@ -120,8 +120,9 @@ fn the_rendering_of_the_document_has_only_words_of_3_0() {
             _ => {}
         }
     }
-    let document =
-        |version| -> Value { serde_json::from_str(&crate::document(version).unwrap()).unwrap() };
+    let document = |version| -> Value {
+        serde_json::from_str(&crate::document(version, "").unwrap()).unwrap()
+    };
     let of_3_0 = document(Version::V3_0);
     assert_eq!(of_3_0["openapi"], VERSION);
     check_all(&of_3_0, "");
