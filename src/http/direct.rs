@@ -4,7 +4,8 @@
 use crate::{
     AppState, callbacks,
     guard::{self, Operation},
-    leases, messages, service, sqs,
+    leases, messages, service,
+    sqs::{self, query},
 };
 use axum::{
     Router,
@@ -79,13 +80,31 @@ impl Api {
         // The router knows whose such a request is.
         match hot.filter(|_| !request.headers().contains_key(sqs::TARGET)) {
             Some(hot) => Either::Left(self.run(hot, request)),
-            None => {
-                let routed = self.router.clone().oneshot(request);
-                Either::Right(Box::pin(routed.map(|answer: Result<_, Infallible>| {
-                    answer.unwrap_or_else(|never| match never {})
-                })))
+            None if query::has(&request) => {
+                let api = self.clone();
+                Either::Right(async move { api.answer_query(request).await }.boxed())
             }
+            None => Either::Right(self.route(request).boxed()),
         }
+    }
+
+    fn route(&self, request: Request) -> impl Future<Output = Response<Body>> + Send + use<> {
+        let routed = self.router.clone().oneshot(request);
+        routed.map(|answer: Result<_, Infallible>| answer.unwrap_or_else(|never| match never {}))
+    }
+
+    /// Answers a request in SQS's query protocol.
+    async fn answer_query(&self, mut request: Request) -> Response<Body> {
+        let (action, read) = query::translate(&self.state, &mut request).await;
+        let response = match read {
+            Ok(()) => self.route(request).await,
+            Err(problem) => {
+                let operation = sqs::operation(request.headers());
+                let refuse = |_| async { problem.into_response() };
+                guard::guard(&self.state, operation, request, refuse).await
+            }
+        };
+        query::to_xml(response, action)
     }
 
     /// Answers a request for this operation.

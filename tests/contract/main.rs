@@ -100,6 +100,7 @@ mod search;
 mod service;
 mod sqs_groups;
 mod sqs_paths;
+mod sqs_query;
 mod states;
 mod storm;
 mod tls;

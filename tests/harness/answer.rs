@@ -47,7 +47,7 @@ impl Answer {
             return self;
         }
         // Clients of SQS take what AWS sends, which has none, and has errors of another form.
-        if kind.contains("amz-json") {
+        if kind.contains("amz-json") || kind == "text/xml" {
             return self;
         }
         if kind.contains("json") || kind.contains("text") && !self.request.contains(" /docs/") {

@@ -486,9 +486,6 @@ def raw_requests_get_answers_in_the_form_of_sqs():
         assert (got, answer_headers["content-type"]) == (status, "application/x-amz-json-1.0"), (path, body[:60], got, answer)
         answer = json.loads(answer)
         assert answer_headers["x-amzn-requestid"] and answer.get("__type", "#").split("#")[1] == (kind or ""), (body[:60], answer)
-    old = {"authorization": signed, "content-type": "application/x-www-form-urlencoded; charset=utf-8"}
-    status, headers, answer = native("POST", "/sqs", "Action=ListQueues&Version=2012-11-05", headers=old)
-    assert (status, headers["content-type"]) == (400, "text/xml") and b"boto3 1.34.90" in answer, answer
     assert native("POST", "/topics/a/lease", "{}", headers={"authorization": signed})[0] == 401, "only SQS's own path takes it"
 
 

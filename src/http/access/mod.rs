@@ -229,6 +229,17 @@ impl Access {
         Ok((!is_stranger).then(|| Caller::new(key, need, self.audit.facts(need))))
     }
 
+    /// Who sends this request, if they would be let in without a session; nothing is counted.
+    pub(crate) fn known(&self, request: &Request) -> Option<Caller> {
+        let key = match &self.policy {
+            AccessPolicy::Keys(keys) => keys.of(request.headers(), true).ok()?,
+            AccessPolicy::Hosts(hosts, anonymous) => {
+                hosts.refuse(request).is_none().then(|| anonymous.clone())?
+            }
+        };
+        Some(Caller::new(key, Need::Key, None))
+    }
+
     /// The key that the headers say, or that of their session.
     ///
     /// Errors: 401 `unauthorized`, 429 `too_many_attempts`; for a session, 503 `redis_unavailable` before Redis was met.

@@ -48,10 +48,14 @@ impl From<&SqsAttribute> for AttributeValue {
     }
 }
 
-/// Can a message have this text?
+/// Can a message have this text, and XML?
 pub fn is_legal(text: &str) -> bool {
-    let refused = |c: char| matches!(c, '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}');
-    !text.contains(refused)
+    !text.contains(is_illegal)
+}
+
+/// Can XML not have this character?
+pub fn is_illegal(c: char) -> bool {
+    matches!(c, '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}')
 }
 
 fn refuse(message: String) -> Fault {

@@ -13,8 +13,9 @@ use std::{borrow::Cow, sync::Arc};
 
 /// Characters of a message, at most.
 const MAX_MESSAGE: usize = 2_048;
-const QUERY_ERROR: HeaderName = HeaderName::from_static("x-amzn-query-error");
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
+/// The code of the query protocol and who is to blame, with a semicolon between them.
+pub const QUERY_ERROR: HeaderName = HeaderName::from_static("x-amzn-query-error");
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
 
 macro_rules! kinds {
     ($($status:literal $Kind:ident $shape:literal $code:literal;)*) => {
@@ -59,18 +60,6 @@ kinds! {
         "AWS.SimpleQueueService.TooManyEntriesInBatchRequest";
     400 UnsupportedOperation "UnsupportedOperation" "AWS.SimpleQueueService.UnsupportedOperation";
     400 ValidationError "ValidationException" "ValidationError";
-}
-
-/// What SDKs get that speak the older protocol, which is XML.
-#[derive(Clone)]
-struct Xml(&'static str);
-
-/// Refuses a request in the older protocol.
-pub fn refuse_old(body: &'static str) -> Response<Body> {
-    let fault = Fault::new(Kind::InvalidAction, "the request is in SQS's query protocol");
-    let mut response = fault.into_response();
-    response.extensions_mut().insert(Xml(body));
-    response
 }
 
 /// A refusal or a failure.
@@ -153,12 +142,6 @@ pub fn finish(response: &mut Response<Body>, problem: Option<&ProblemBody>, id: 
         (Some(fault), _) => fault.write(response),
         (None, Some(problem)) => Fault::of(problem).write(response),
         (None, None) => {}
-    }
-    if let Some(Xml(body)) = response.extensions_mut().remove() {
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/xml"));
-        headers.insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
-        *response.body_mut() = Body::from(body);
     }
     response.headers_mut().insert(REQUEST_ID, id.clone());
 }

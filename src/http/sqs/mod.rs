@@ -1,5 +1,5 @@
-//! SQS's JSON protocol: boto3, the AWS SDKs and what is built on them work with `endpoint_url` set to `<base>/sqs`. A queue
-//! is a topic. What a client asks for is done by the same operations of the store that dueq's own routes use; this module
+//! SQS's protocols: boto3, the AWS SDKs and what is built on them work with `endpoint_url` set to `<base>/sqs`. All here is about
+//! JSON; [`query`] translates the older protocol. A queue is a topic. What a client asks for is done by the same operations of the store that dueq's own routes use; this module
 //! reads SQS's requests and writes its answers and errors. `src/guide/sqs.md` says what maps to what.
 //!
 //! The access key ID is the API key. The signature is not checked, since dueq knows keys by their hashes alone. Each action
@@ -9,6 +9,7 @@ mod attributes;
 mod content;
 mod fault;
 mod parts;
+pub(crate) mod query;
 mod queues;
 mod receive;
 mod send;
@@ -46,12 +47,6 @@ pub(super) const TARGET: &str = "x-amz-target";
 /// The account in ARNs, where there are no accounts.
 const ACCOUNT: &str = "000000000000";
 
-/// The answer to old SDKs, which speak another protocol and read XML.
-const OLD_SDK: &str = "<?xml version=\"1.0\"?>\n<ErrorResponse xmlns=\"http://queue.amazonaws.com/doc/2012-11-05/\"><Error>\
-    <Type>Sender</Type><Code>UnsupportedProtocol</Code><Message>dueq speaks SQS's JSON protocol only. Use an SDK that does: \
-    boto3 1.34.90 (botocore 1.34.90), AWS CLI 2.13.33, JavaScript 3.447.0, Java 2.21.19, Go v2 service/sqs 1.28.0, \
-    .NET 3.7.298, PHP 3.285.2 or Ruby aws-sdk-sqs 1.66.0, or a later one.</Message></Error></ErrorResponse>\n";
-
 /// Declares the actions: what each needs of the key, and what carries it out.
 macro_rules! actions {
     ($($name:literal $need:expr => $run:path $(: $alone:ident)?;)*) => {
@@ -66,8 +61,8 @@ macro_rules! actions {
                     let message = format!("dueq does not support the action {name}.");
                     Err(Fault::new(Kind::UnsupportedOperation, message))
                 }
-                _ => {
-                    let message = "The header X-Amz-Target must name an action of Amazon SQS.";
+                name => {
+                    let message = format!("The action {name} is not valid for this endpoint.");
                     Err(Fault::new(Kind::InvalidAction, message))
                 }
             }
@@ -130,7 +125,7 @@ pub(super) fn has(request: &Request) -> bool {
     let matched = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
     let is_elsewhere = || match matched {
         Some(matched) => matched == "/",
-        None => path.split('/').filter(|part| !part.is_empty()).count() == 2,
+        None => [0, 2].contains(&path.split('/').filter(|part| !part.is_empty()).count()),
     };
     path == "/sqs"
         || path.starts_with("/sqs/")
@@ -226,9 +221,6 @@ async fn serve(
 ) -> Response<Body> {
     let headers = &payload.headers;
     let of_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    if of_type.is_some_and(|it| it.starts_with("application/x-www-form-urlencoded")) {
-        return fault::refuse_old(OLD_SDK);
-    }
     let authorization = headers.get(header::AUTHORIZATION);
     let region = authorization.and_then(|value| Some(credential(value.as_bytes())?.1.to_owned()));
     let call = Call {

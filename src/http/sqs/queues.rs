@@ -32,7 +32,7 @@ const TRIES: usize = 5;
 pub struct CreateQueue {
     queue_name: Option<String>,
     attributes: Option<Pairs<String>>,
-    #[serde(rename = "tags")]
+    #[serde(rename = "tags", alias = "Tags")]
     tags: Option<Pairs<String>>,
 }
 
