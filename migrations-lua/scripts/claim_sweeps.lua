@@ -1,6 +1,6 @@
 -- @include time
--- claim_sweeps: claim topics that are due to be swept.
--- KEYS[1] sweeps
+-- claim_sweeps: claim topics that are due to be swept, or whose move tasks go on.
+-- KEYS[1] sweeps or moves
 -- ARGV[1] limit
 -- ARGV[2] how long the claim lasts, ms
 -- returns: {now, when the next one is due (ms; 0: none), name, score that the claim wrote, …}

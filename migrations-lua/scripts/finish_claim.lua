@@ -1,5 +1,5 @@
 -- finish_claim: say when claimed partitions are to be claimed again, unless something has noted an earlier moment since.
--- KEYS[1] sweeps or active
+-- KEYS[1] sweeps, moves or active
 -- ARGV[1] score that the claim wrote
 -- ARGV[2..] pairs name, when, ms; '' for never
 -- returns: 'OK'

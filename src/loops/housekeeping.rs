@@ -5,6 +5,7 @@ use super::dead_letters::{WriteReport, publish_at_once, publish_deaths};
 use dueq_base::seeded;
 use dueq_model::{Millis, error::Error};
 use dueq_store::{Claim, PartitionName, Store};
+use futures_util::future::join_all;
 use std::{convert::Infallible, time::Duration};
 use tokio::{
     sync::mpsc::{UnboundedSender, unbounded_channel},
@@ -29,6 +30,7 @@ pub async fn run_housekeeping(store: Store, write: WriteReport) -> Infallible {
         pass_on(&store, &seen),
         sweep(&store, write),
         walk(&store),
+        take_move_steps(&store),
         publish_at_once(&store, deaths, write)
     );
     never
@@ -87,6 +89,22 @@ async fn sweep_one(store: &Store, claim: &Claim, write: WriteReport) {
         // The claim ends by itself, and the topic is anybody's again.
         Err(Error::RedisUnavailable | Error::OutcomeUnknown) => sleep(RETRY).await,
         Err(error) => tracing::warn!(?claim, %error, "a partition could not be swept"),
+    }
+}
+
+/// Takes the next steps of move tasks.
+async fn take_move_steps(store: &Store) -> Infallible {
+    let step = async |claim: &Claim| {
+        if let Err(error) = store.take_move_step(claim).await {
+            tracing::warn!(queue = %claim.name, %error, "a move task will be tried again");
+        }
+    };
+    loop {
+        match store.claim_moves().await {
+            Ok((claims, next)) if claims.is_empty() => sleep(pause(store, next)).await,
+            Ok((claims, _)) => drop(join_all(claims.iter().map(step)).await),
+            Err(_) => sleep(RETRY).await,
+        }
     }
 }
 

@@ -20,6 +20,8 @@ pub struct GlobalKeys {
     pub makers: String,
     /// zset: topic name → when it must be swept, ms
     pub sweeps: String,
+    /// zset: dead-letter queue → when its move task goes on, ms; with `:` and a queue's name, a string: its tasks, JSON
+    pub moves: String,
     /// zset: partition → when something first happened there since it was last noted, ms
     pub active: String,
     /// hash: partition → how late messages were granted there since
@@ -75,6 +77,7 @@ impl GlobalKeys {
             pushed: key("topics", "pushed"),
             makers: key("topics", "makers"),
             sweeps: key("sweeps", "index"),
+            moves: key("sweeps", "moves"),
             active: key("history", "active"),
             lateness: key("history", "lateness"),
             died: key("history", "died"),

@@ -41,7 +41,7 @@ mod waiting;
 
 use callbacks::{callback_names, hosts, push};
 use leases::{ack, extend, grants, groups, lease, nack, settle};
-use messages::{change, dead_letters, publish, publish_special};
+use messages::{change, dead_letters, moves, publish, publish_special};
 use redis::{
     backend, clock, cluster, connect_error, connection, connection_source, outage, probe,
     redis_args, sentinel, server_info,
@@ -65,6 +65,7 @@ pub use hosts::{
 };
 pub use instances::{Instance, Load, Registration};
 pub use lease::{LeaseMode, LeaseOutcome};
+pub use moves::{MoveState, MoveTask};
 pub use nack::Nack;
 pub use partition::{Partition, PartitionName};
 pub use probe::RedisProbe;

@@ -104,6 +104,7 @@ scripts! {
         ADOPT_VERSION = "adopt_version";
         PAUSE_HOST = "pause_host";
         SWAP_HOST = "swap_host";
+        SWAP_MOVES = "swap_moves";
         REPORT_HOSTS = "report_hosts";
         LOAD_SCHEDULE = "load_schedule";
         AUDIT_REGISTRY = "audit_registry";

@@ -147,7 +147,16 @@ impl Store {
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn claim_sweeps(&self) -> Result<(Vec<Claim>, Option<Millis>), Error> {
-        let claim = self.sweeps(&scripts::CLAIM_SWEEPS).arg((MAX_CLAIMS, CLAIM_MS));
+        self.claim_partitions(&self.lanes.shared.keys.sweeps, CLAIM_MS).await
+    }
+
+    /// The same of this set, in the same slot, for so many ms.
+    pub(super) async fn claim_partitions(
+        &self,
+        set: &str,
+        claim_ms: Millis,
+    ) -> Result<(Vec<Claim>, Option<Millis>), Error> {
+        let claim = Command::eval(&scripts::CLAIM_SWEEPS, &[set]).arg((MAX_CLAIMS, claim_ms));
         let asked = Instant::now();
         let mut fields = Fields::of(self.lanes.command(claim).await?)?;
         let now = fields.int()?;
@@ -177,8 +186,18 @@ impl Store {
             }
             None => None,
         };
+        self.finish_partition(&self.lanes.shared.keys.sweeps, claim, next).await
+    }
+
+    /// Writes in the set where it was claimed when a partition is to be claimed again.
+    pub(super) async fn finish_partition(
+        &self,
+        set: &str,
+        claim: &Claim,
+        next: Option<Millis>,
+    ) -> Result<(), Error> {
         let next = next.map(|at| at.to_string()).unwrap_or_default();
-        let finish = self.sweeps(&scripts::FINISH_CLAIM);
+        let finish = Command::eval(&scripts::FINISH_CLAIM, &[set]);
         self.lanes.command(finish.arg((claim.held, claim.name.to_string(), next))).await?;
         Ok(())
     }

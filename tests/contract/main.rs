@@ -99,6 +99,7 @@ mod schedules;
 mod search;
 mod service;
 mod sqs_groups;
+mod sqs_moves;
 mod sqs_paths;
 mod sqs_query;
 mod states;

@@ -6,7 +6,7 @@ use super::{
     super::{access::Verb, input::json::Items},
     Call, Queue, answer,
     fault::{Fault, Kind},
-    queue_name,
+    queue_of_arn,
 };
 use axum::{body::Body, http::Response};
 use dueq_model::{DeadForm, MAX_DELAY_MS, SQS_UNLIMITED_ATTEMPTS, TopicName, TopicSettings};
@@ -185,11 +185,8 @@ async fn read_redrive(
     let max_attempts = most.filter(|most| (1..=1000).contains(most)).ok_or_else(|| {
         refuse("Invalid value for maxReceiveCount: valid values are from 1 to 1000 both inclusive")
     })?;
-    let target = match arn.split(':').collect::<Vec<_>>()[..] {
-        ["arn", _, "sqs", _, _, queue] => queue_name(queue).ok(),
-        _ => None,
-    };
-    let dead_topic = target.ok_or_else(|| refuse("Dead letter target ARN is not valid"))?;
+    let dead_topic =
+        queue_of_arn(arn).ok_or_else(|| refuse("Dead letter target ARN is not valid"))?;
     if dead_topic == *name {
         return Err(refuse("Dead-letter queue must be another queue than the source"));
     }

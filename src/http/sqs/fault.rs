@@ -54,6 +54,7 @@ kinds! {
     400 QueueNameExists "QueueNameExists" "QueueAlreadyExists";
     400 ReceiptHandleIsInvalid "ReceiptHandleIsInvalid" "ReceiptHandleIsInvalid";
     429 RequestThrottled "RequestThrottled" "RequestThrottled";
+    404 ResourceNotFound "ResourceNotFoundException" "ResourceNotFoundException";
     400 Serialization "SerializationException" "SerializationException";
     503 ServiceUnavailable "ServiceUnavailable" "ServiceUnavailable";
     400 TooManyEntriesInBatchRequest "TooManyEntriesInBatchRequest"

@@ -8,6 +8,7 @@
 mod attributes;
 mod content;
 mod fault;
+mod moves;
 mod parts;
 pub(crate) mod query;
 mod queues;
@@ -97,16 +98,13 @@ actions! {
     "UntagQueue" Need::Body(Verb::Configure) => tags::untag_queue;
     "DeleteQueue" Need::Body(Verb::Configure) => queues::delete_queue;
     "PurgeQueue" Need::Body(Verb::Operate) => queues::purge_queue;
+    "StartMessageMoveTask" Need::Body(Verb::Operate) => moves::start_move;
+    "CancelMessageMoveTask" Need::Body(Verb::Operate) => moves::cancel_move;
+    "ListMessageMoveTasks" Need::Body(Verb::Read) => moves::list_moves;
 }
 
 /// Actions of SQS that dueq does not have.
-const UNSUPPORTED: [&str; 5] = [
-    "AddPermission",
-    "RemovePermission",
-    "StartMessageMoveTask",
-    "CancelMessageMoveTask",
-    "ListMessageMoveTasks",
-];
+const UNSUPPORTED: [&str; 2] = ["AddPermission", "RemovePermission"];
 
 /// The routes. They are no part of the OpenAPI document: the protocol has a model of its own.
 pub(super) fn routes() -> Router<AppState> {
@@ -306,6 +304,14 @@ impl Call<'_> {
 fn queue_name(text: &str) -> Result<TopicName, Fault> {
     let name = TopicName::parse(text).ok().filter(|name| !name.is_reserved());
     name.ok_or_else(Fault::no_queue)
+}
+
+/// The queue that an ARN names, if it is one of a queue.
+fn queue_of_arn(arn: &str) -> Option<TopicName> {
+    match arn.split(':').collect::<Vec<_>>()[..] {
+        ["arn", _, "sqs", _, _, queue] => queue_name(queue).ok(),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -72,7 +72,7 @@ request! {
     /// messages: repeat it with `next_cursor` for the rest.
     #[example = json!({"max_messages": 1000, "spread_ms": 60_000})]
     pub struct RedriveRequest {
-        /// Redrive up to this many messages, those dead longest first.
+        /// Redrive up to this many messages: those that move back first, then those dead longest.
         pub max_messages: Bounded<1, MAX_REDRIVE> = Bounded::new(DEFAULT_REDRIVE),
         /// Spread their due times evenly over this time, ms.
         pub spread_ms: DelayMs = Bounded::new(0),
@@ -83,9 +83,9 @@ request! {
 answer! {
     /// The result of a redrive.
     pub struct RedriveResponse {
-        /// Messages redriven.
+        /// Messages redriven, or moved back.
         redriven: i64,
-        /// Dead messages left.
+        /// Messages left to redrive or to move back.
         remaining: i64,
         /// Messages that match; only with `q`, `dry_run` or `cursor`, like the following.
         matched: Option<i64>,
@@ -173,8 +173,9 @@ pub async fn purge_topic(
 /// Redrive dead messages.
 ///
 /// Those dead longest come first. They are ready at once, or spread over a time, with as many attempts as new messages.
-/// A dead message whose key belongs to a live message stays, and so does what `max_messages` has no room for. Repeat the request
-/// while some remain.
+/// A dead message whose key belongs to a live message stays, and so does what `max_messages` has no room for. Ready messages that
+/// came here with `dead_form: raw` move back to the topics in which they died, if the key may publish there; not with `q`, `dry_run`
+/// or `cursor`, and not while the topic is paused. Repeat the request while some remain.
 #[utoipa::path(
     post, path = "/topics/{topic}/redrive", tag = "topics", params(TopicPath),
     request_body(content = RedriveRequest, description = "How many, and over how long"),
@@ -191,7 +192,11 @@ pub async fn redrive_topic(
     let RedriveRequest { max_messages, spread_ms, choice } = request;
     let (most, spread_ms, choice) = (max_messages.get(), spread_ms.millis(), choice.0);
     let (redriven, remaining, found) = match choice.is_made() {
-        false => all_of(&cx, cx.store.redrive_topic(&cx.round(), &name, most, spread_ms).await?),
+        false => {
+            let may = |to: &TopicName| cx.caller.check_verb(Verb::Publish, to).is_ok();
+            let (round, how) = (&cx.round(), (most, spread_ms));
+            all_of(&cx, cx.store.redrive_topic(round, &name, how, &may).await?)
+        }
         true => {
             let states = &[MessageState::Dead];
             let work = Work { change: Change::Redrive, states, most, spread_ms };

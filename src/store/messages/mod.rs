@@ -1,7 +1,8 @@
-//! Messages: how they are published and changed, and how their deaths are published.
+//! Messages: how they are published, changed and moved, and how their deaths are published.
 
 pub(crate) mod change;
 pub(crate) mod dead_letters;
+pub(crate) mod moves;
 pub(crate) mod publish;
 pub(crate) mod publish_special;
 pub(crate) mod update;

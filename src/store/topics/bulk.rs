@@ -96,20 +96,29 @@ impl Store {
         Ok(sum)
     }
 
-    /// Makes dead messages live again, longest dead first, at most `most` and as many as the topic has room for; at once or spread
-    /// over `spread_ms`.
+    /// Moves back what came here when it died and is ready, to topics to which the caller may publish. Then makes dead messages
+    /// live again, longest dead first, as many as the topic has room for. At most `most` together, at once or spread over `spread_ms`.
     ///
     /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn redrive_topic(
         &self,
         round: &Round,
         name: &TopicName,
-        most: u64,
-        spread_ms: Millis,
+        (most, spread_ms): (u64, Millis),
+        may: &(dyn Fn(&TopicName) -> bool + Sync),
     ) -> Result<Worked, Error> {
         let page = CHANGED_TOGETHER as u64;
         let walk = Walk { change: Change::Redrive, state: State::Dead, page };
-        self.work_through(round, name, walk, most, spread_ms).await
+        // First, since what dies here again is ready here once more.
+        let mut sum = Worked::default();
+        let moved = self.move_back(round, name, (most, spread_ms), may, &mut sum).await;
+        moved.map_err(|error| error.after(sum.done > 0))?;
+        let most = most - sum.done as u64;
+        let redriven = self.work_through(round, name, walk, most, spread_ms).await;
+        let redriven = redriven.map_err(|error| error.after(sum.done > 0))?;
+        sum.done += redriven.done;
+        sum.remaining += redriven.remaining;
+        Ok(sum)
     }
 
     /// Lists the messages of a state, page by page, and changes up to `most` of them, evenly over `spread_ms`.

@@ -142,9 +142,9 @@ export function askPurge(topic: string, counts: Record<string, number>): void {
 
 export function askRedriveAll(topic: string, dead: number): void {
   ask({
-    title: `Redrive the dead messages of ${topic}`,
-    body: `${many(dead, "dead message")} get fresh attempts.`,
-    action: `Redrive ${many(dead, "message")}`,
+    title: `Redrive messages of ${topic}`,
+    body: `${many(dead, "dead message")} get fresh attempts. Ready messages that moved here when they died go back to where that was.`,
+    action: dead > 0 ? `Redrive ${many(dead, "message")}` : "Move back",
     fields: [{ name: "spread", label: "Spread over (optional)", hint: "10m makes them due evenly over ten minutes", check: (value) => (value && parseDuration(value) === null ? "Not a duration" : null) }],
     run: async ({ spread }) => {
       const done = await toAll("redrive", { topic, state: "dead" }, () => {}, { spread_ms: spread ? parseDuration(spread)! : undefined });

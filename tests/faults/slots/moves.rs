@@ -22,6 +22,26 @@ pub async fn visit_sqs(client: &Client) {
     release["VisibilityTimeout"] = json!(0);
     call("ChangeMessageVisibility", release).await;
     call("DeleteMessage", held).await;
+    // And a move task, which begins with nothing to move.
+    let arn = |url: &Value| {
+        let name = url["QueueUrl"]
+            .as_str()
+            .unwrap_or_default()
+            .rsplit('/')
+            .next()
+            .unwrap_or_default()
+            .to_owned();
+        format!("arn:aws:sqs:us-east-1:000000000000:{name}")
+    };
+    let policy = json!({"deadLetterTargetArn": arn(&url), "maxReceiveCount": 1}).to_string();
+    let source = json!({"QueueName": topic("slots-sqs"), "Attributes": {"RedrivePolicy": policy}});
+    call("CreateQueue", source).await;
+    call("StartMessageMoveTask", json!({"SourceArn": arn(&url)})).await;
+    eventually("its end", || async {
+        let listed = call("ListMessageMoveTasks", json!({"SourceArn": arn(&url)})).await;
+        (listed["Results"][0]["Status"] == "COMPLETED").then_some(())
+    })
+    .await;
 }
 
 /// A dump, and its load alongside what is there.

@@ -207,7 +207,7 @@ function Row({ topic, hasBlocked, history }: { topic: TopicItem; hasBlocked: boo
             paused
               ? { label: "Resume", icon: "play", needs: ["operate", name], run: () => setPaused(name, false) }
               : { label: "Pause", icon: "pause", needs: ["operate", name], run: () => setPaused(name, true) },
-            { label: counts.dead > 0 ? `Redrive ${many(counts.dead, "dead message")}` : "Redrive", icon: "redrive", needs: ["operate", name], unless: counts.dead === 0 && "Nothing is dead", run: () => askRedriveAll(name, counts.dead) },
+            { label: counts.dead > 0 ? `Redrive ${many(counts.dead, "dead message")}` : "Redrive", icon: "redrive", needs: ["operate", name], unless: counts.dead + counts.ready === 0 && "Nothing is dead or ready", run: () => askRedriveAll(name, counts.dead) },
             { label: "Purge…", icon: "trash", danger: true, needs: ["operate", name], run: () => askPurge(name, counts) },
           ]}
         />

@@ -95,7 +95,7 @@ function Head({ name, topic }: { name: string; topic?: Topic }) {
           <Menu
             label="More actions"
             actions={[
-              { label: "Redrive dead…", icon: "redrive", needs: ["operate", name], unless: topic.counts.dead === 0 && "Nothing is dead", run: () => askRedriveAll(name, topic.counts.dead) },
+              { label: "Redrive…", icon: "redrive", needs: ["operate", name], unless: topic.counts.dead + topic.counts.ready === 0 && "Nothing is dead or ready", run: () => askRedriveAll(name, topic.counts.dead) },
               { label: "Purge…", icon: "trash", danger: true, needs: ["operate", name], run: () => askPurge(name, topic.counts) },
               { label: "Delete topic…", icon: "trash", danger: true, needs: ["configure", name], unless: name.startsWith("_") && "dueq's own", run: () => askDelete(topic) },
             ]}
