@@ -35,14 +35,28 @@ async fn passes(command: &mut Command, name: &str) {
     assert!(status.success(), "{}", text_of(&said));
 }
 
-#[tokio::test]
-#[ignore = "needs clients of SQS: make test-all"]
-async fn boto3_and_celery_work_as_with_sqs() {
+/// The scenarios by boto3, and by one that speaks the query protocol.
+async fn passes_by_boto3(is_old: bool) {
     let dueq = served().await;
     let mut scenarios = Command::new(python());
     scenarios.arg(root().join("tests/sqs/scenarios.py")).args([&dueq.url(), KEY, NARROW]);
     scenarios.env("PYTHONDONTWRITEBYTECODE", "1");
+    if is_old {
+        scenarios.env("PYTHONPATH", python().ancestors().nth(2).unwrap().join("old"));
+    }
     passes(&mut scenarios, "sqs-boto3").await;
+}
+
+#[tokio::test]
+#[ignore = "needs clients of SQS: make test-all"]
+async fn boto3_and_celery_work_as_with_sqs() {
+    passes_by_boto3(false).await;
+}
+
+#[tokio::test]
+#[ignore = "needs clients of SQS: make test-all"]
+async fn a_boto3_from_before_the_json_protocol_works_as_with_sqs() {
+    passes_by_boto3(true).await;
 }
 
 #[tokio::test]

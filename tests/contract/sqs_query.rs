@@ -108,8 +108,6 @@ async fn bad_forms_get_the_errors_of_sqs_in_xml() {
         format!("Action=SendMessageBatch{}", (1..=n).map(entry).collect::<String>())
     };
     for (form, code) in [
-        ("", "InvalidAction"),
-        ("Action=%00%0D<x>", "InvalidAction"),
         ("Action=Nope", "InvalidAction"),
         ("Action=SendMessage", "MissingParameter"),
         ("Action=SendMessage&MessageBody=%01", "InvalidMessageContents"),
@@ -117,7 +115,10 @@ async fn bad_forms_get_the_errors_of_sqs_in_xml() {
         ("Action=SendMessage&MessageBody=x&DelaySeconds=soon", "SerializationException"),
         ("Action=SendMessage&MessageBody=x&DelaySeconds=-1", "InvalidParameterValue"),
         ("Action=SendMessage&MessageBody=x&MessageAttribute.1.Name=a", "InvalidParameterValue"),
-        ("Action=SendMessageBatch", "AWS.SimpleQueueService.EmptyBatchRequest"),
+        (
+            "Action=SendMessageBatch&SendMessageBatchRequestEntry=",
+            "AWS.SimpleQueueService.EmptyBatchRequest",
+        ),
         (&entries(11), "AWS.SimpleQueueService.TooManyEntriesInBatchRequest"),
         (&entries(2_000), "AWS.SimpleQueueService.TooManyEntriesInBatchRequest"),
         ("Action=PurgeQueue&QueueUrl=sqs-no-such", "AWS.SimpleQueueService.NonExistentQueue"),
@@ -132,6 +133,10 @@ async fn bad_forms_get_the_errors_of_sqs_in_xml() {
         let xml = xml(answer, 400);
         assert_eq!((text(&xml, "Code"), text(&xml, "Type")), (code, "Sender"), "{form}: {xml}");
         assert_eq!(text(&xml, "RequestId"), id, "{form}");
+    }
+    for form in ["", "Action=%00%0D<x>"] {
+        let unknown = xml(post(&client, "/sqs", form).await, 404);
+        assert_eq!(unknown, "<UnknownOperationException/>\n", "{form}");
     }
     let counted = client.topic(&queue).await.expect(200).json();
     assert_eq!(counted["counts"]["ready"], 0, "{counted}");

@@ -18,7 +18,7 @@ use crate::{
 use axum::{
     body::Body,
     extract::{FromRequest, Request},
-    http::{HeaderValue, Method, Response, header},
+    http::{HeaderValue, Method, Response, StatusCode, header},
 };
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -74,7 +74,10 @@ pub fn has(request: &Request) -> bool {
         || decoded(uri.query().unwrap_or_default()).iter().any(|(name, _)| name == "Action");
     let may_be = match *request.method() {
         Method::POST => !headers.contains_key(TARGET) && (is_form() || names_action()),
-        Method::GET => names_action() && !headers.contains_key(header::ACCEPT_LANGUAGE),
+        Method::GET => {
+            (names_action() || uri.path().starts_with("/sqs/"))
+                && !headers.contains_key(header::ACCEPT_LANGUAGE)
+        }
         _ => false,
     };
     may_be && is_place(uri.path())
@@ -167,10 +170,14 @@ impl<'a> Node<'a> {
         root
     }
 
-    /// The items of a list, in order. A list without numbers is its only item.
+    /// The items of a list, in order. A list without numbers is its only item, and an empty text is an empty list.
     fn into_items(mut self) -> Vec<Self> {
         let numbered = self.parts.split_off(&(1, ""));
-        if numbered.is_empty() { vec![self] } else { numbered.into_values().collect() }
+        match numbered.is_empty() {
+            true if self.parts.is_empty() && self.text.as_deref() == Some("") => Vec::new(),
+            true => vec![self],
+            false => numbered.into_values().collect(),
+        }
     }
 
     fn take(&mut self, name: &str) -> Option<Self> {
@@ -189,10 +196,12 @@ impl<'a> Node<'a> {
         }
         let mut object = Map::new();
         for ((_, name), node) in self.parts {
-            let is_meant = |field: &str, item: &str| match item.strip_prefix("{}") {
+            let is_item = |item: &str| match item.strip_prefix("{}") {
                 Some(end) => name.strip_suffix(end) == Some(action),
-                None => item == name || field.eq_ignore_ascii_case(name),
+                None => item == name,
             };
+            let is_meant =
+                |field: &str, item: &str| is_item(item) || field.eq_ignore_ascii_case(name);
             let mut shapes = SHAPES.into_iter().take(IN_REQUESTS);
             let shape = shapes.find(|(field, item, _)| is_meant(field, item));
             let (field, value) = match shape {
@@ -229,6 +238,9 @@ pub fn to_xml(response: Response<Body>, action: String) -> Response<Body> {
     };
     let error = parts.headers.remove(QUERY_ERROR).map(text);
     parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/xml"));
+    if error.is_some() && action.is_empty() && parts.status == StatusCode::BAD_REQUEST {
+        parts.status = StatusCode::NOT_FOUND;
+    }
     parts.headers.remove(header::CONTENT_LENGTH);
     let write = move |json: Bytes| Bytes::from(document(&json, &action, error.as_deref(), &id));
     let body = body.map_frame(move |frame| frame.map_data(&write));
@@ -237,18 +249,25 @@ pub fn to_xml(response: Response<Body>, action: String) -> Response<Body> {
 
 /// The document of an answer. `error`: its code and type, with a semicolon between them.
 fn document(json: &[u8], action: &str, error: Option<&str>, id: &str) -> String {
+    let error = error.and_then(|error| error.split_once(';'));
+    if let ("", Some(("InvalidAction", _))) = (action, error) {
+        return "<UnknownOperationException/>\n".to_owned();
+    }
     let answer: Value = serde_json::from_slice(json).unwrap_or_default();
     let id = Value::from(id);
     let mut xml = String::with_capacity(2 * json.len());
     xml.push_str("<?xml version=\"1.0\"?>\n");
     let name = error.map_or(action, |_| "Error");
     xml.push_str(&format!("<{name}Response xmlns=\"{NAMESPACE}\">"));
-    match error.and_then(|error| error.split_once(';')) {
+    match error {
         Some((code, blame)) => {
-            let says = [("Type", blame.into()), ("Code", code.into())];
+            let message = match code.ends_with(".NonExistentQueue") {
+                true => "The specified queue does not exist for this wsdl version.".into(),
+                false => answer["message"].clone(),
+            };
+            let says = [("Type", blame.into()), ("Code", code.into()), ("Message", message)];
             xml.push_str("<Error>");
             says.iter().for_each(|(name, value)| element(&mut xml, name, value, action));
-            element(&mut xml, "Message", &answer["message"], action);
             xml.push_str("<Detail/></Error>");
             element(&mut xml, "RequestId", &id, action);
         }
@@ -265,9 +284,11 @@ fn document(json: &[u8], action: &str, error: Option<&str>, id: &str) -> String 
 
 /// Writes a value under this name.
 fn element(xml: &mut String, name: &str, value: &Value, action: &str) {
+    if value.as_object().is_some_and(Map::is_empty) {
+        return xml.push_str(&format!("<{name}/>"));
+    }
     xml.push_str(&format!("<{name}>"));
     match value {
-        Value::Null => {}
         Value::String(text) => escape(xml, text),
         Value::Object(fields) => {
             for (field, value) in fields {
