@@ -107,3 +107,37 @@ async fn unknown_attributes_are_left_out_and_a_star_is_all() {
         assert_eq!(message["MessageAttributes"]["a"]["StringValue"], "1", "{received}");
     }
 }
+
+#[tokio::test]
+async fn empty_tags_wrong_policies_and_foreign_handles_are_refused_in_the_words_of_aws() {
+    let (client, queue) = (client().await, topic("sqs-small"));
+    let reuse = json!({"KmsDataKeyReusePeriodSeconds": "300"});
+    for _ in 0..2 {
+        let body = json!({"QueueName": queue, "Attributes": reuse});
+        action(&client, "/sqs", "CreateQueue", body).await.expect(200);
+    }
+    let all = json!({"QueueUrl": queue, "AttributeNames": ["All"]});
+    let shown = action(&client, "/sqs", "GetQueueAttributes", all).await.expect(200);
+    assert!(!shown.json().to_string().contains("Kms"), "{shown}");
+    let policy = |text: &str| json!({"QueueUrl": queue, "Attributes": {"Policy": text}});
+    for (name, body, words) in [
+        ("TagQueue", json!({"QueueUrl": queue, "Tags": {}}), "the parameter Tags"),
+        ("UntagQueue", json!({"QueueUrl": queue, "TagKeys": []}), "between 1 and 128"),
+        ("SetQueueAttributes", policy("{"), "the parameter Policy"),
+        ("SetQueueAttributes", policy("[]"), "the parameter Policy"),
+        (
+            "DeleteMessage",
+            json!({"QueueUrl": queue, "ReceiptHandle": "x"}),
+            "The input receipt handle is invalid.",
+        ),
+    ] {
+        let refused = action(&client, "/sqs", name, body).await;
+        assert!(
+            refused.status == 400 && refused.text("message").contains(words),
+            "{name}: {refused}"
+        );
+    }
+    for good in ["{\"Version\": \"2012-10-17\"}", ""] {
+        action(&client, "/sqs", "SetQueueAttributes", policy(good)).await.expect(200);
+    }
+}

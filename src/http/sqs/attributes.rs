@@ -27,6 +27,8 @@ const NUMBERS: [(&str, i64, i64); 6] = [
     ("ReceiveMessageWaitTimeSeconds", 0, 20),
     ("KmsDataKeyReusePeriodSeconds", 60, 86_400),
 ];
+/// The last of them by default, which is not shown.
+const REUSE: &str = "300";
 /// Words of which an attribute is one. The first is the default of a FIFO queue.
 const WORDS: [(&str, [&str; 2]); 4] = [
     ("ContentBasedDeduplication", ["false", "true"]),
@@ -113,6 +115,9 @@ impl Changes {
                 }
             } else if !TEXTS.contains(&known) {
                 return Err(unknown(known));
+            } else if known == "Policy" && !value.is_empty() {
+                let policy = serde_json::from_str::<Value>(&value).unwrap_or_default();
+                policy.as_object().ok_or_else(|| wrong(known, ""))?;
             }
             this.given.insert(attribute, value);
         }
@@ -156,7 +161,10 @@ impl Changes {
         let differs = |(name, value): &(&String, &String)| match name.as_str() {
             REDRIVE => Some(redrive_of(&queue.topic.settings)) != self.redrive,
             FIFO => !queue.is_fifo(),
-            name => shown.get(name).map_or("", String::as_str) != *value,
+            name => {
+                let default = if name == NUMBERS[5].0 { REUSE } else { "" };
+                shown.get(name).map_or(default, String::as_str) != *value
+            }
         };
         self.given.iter().find(differs).map(|(name, _)| name.as_str())
     }
@@ -230,7 +238,9 @@ fn settings_of(call: &Call<'_>, queue: &Queue) -> BTreeMap<&'static str, String>
         }
     }
     for name in TEXTS.into_iter().chain([NUMBERS[5].0]) {
-        if let Some(text) = queue.attribute(name) {
+        if let Some(text) =
+            queue.attribute(name).filter(|text| name != NUMBERS[5].0 || *text != REUSE)
+        {
             shown.insert(name, text.to_owned());
         }
     }

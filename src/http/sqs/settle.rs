@@ -68,7 +68,7 @@ impl<'a> Handle<'a> {
             Some(Self { text, id, token, claims })
         };
         // It is not quoted: it may be that of another queue's message, and logs keep messages.
-        let invalid = "The specified receipt handle isn't valid.";
+        let invalid = "The input receipt handle is invalid.";
         open().ok_or_else(|| Fault::new(Kind::ReceiptHandleIsInvalid, invalid))
     }
 

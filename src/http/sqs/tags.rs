@@ -50,7 +50,8 @@ pub async fn list_queue_tags(call: &Call<'_>, request: OneQueue) -> Result<Respo
 
 pub async fn tag_queue(call: &Call<'_>, request: TagQueue) -> Result<Response<Body>, Fault> {
     let queue = call.queue(request.queue_url.as_deref()).await?;
-    let tags = read(Some(request.tags.ok_or_else(|| Fault::missing("Tags"))?))?;
+    let tags = request.tags.filter(|tags| !tags.0.is_empty());
+    let tags = read(Some(tags.ok_or_else(|| Fault::missing("Tags"))?))?;
     change(call, &queue, |settings| {
         let known = &mut settings.sqs.get_or_insert_default().tags;
         known.extend(tags.clone());
@@ -61,6 +62,10 @@ pub async fn tag_queue(call: &Call<'_>, request: TagQueue) -> Result<Response<Bo
 pub async fn untag_queue(call: &Call<'_>, request: TagQueue) -> Result<Response<Body>, Fault> {
     let queue = call.queue(request.queue_url.as_deref()).await?;
     let keys = request.tag_keys.ok_or_else(|| Fault::missing("TagKeys"))?.0;
+    if keys.is_empty() {
+        let message = "Tag keys must be between 1 and 128 characters in length.";
+        return Err(Fault::new(Kind::InvalidParameterValue, message));
+    }
     change(call, &queue, |settings| {
         let known = &mut settings.sqs.get_or_insert_default().tags;
         known.retain(|key, _| !keys.contains(key));
