@@ -283,6 +283,7 @@ async fn serve(
             shared_signing: config.callbacks.shared_signing,
             longest: Duration::from_millis(config.callbacks.callback_max_timeout_ms),
             drain,
+            body_of: http::call_body,
         };
         let stopping = stop_loops.clone();
         let task = move || send_callbacks(sending.clone(), stopping.clone());

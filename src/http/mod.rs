@@ -32,6 +32,7 @@ use dueq_longpoll::LongPolls;
 use dueq_model::{AddressGuard, SigningSecret};
 use dueq_store::Store;
 pub use guard::public_url::PublicUrl;
+pub use leases::lease::call_body;
 pub use messages::completion::report;
 pub use server::{
     budget::Budget, connections::max_connections, handshake::Handshakes, proxies::TrustedProxies,

@@ -41,6 +41,12 @@ pub const MAX_SECRETS: usize = 2;
 pub const MAX_CERT_NAME: usize = 64;
 /// Entries of each list of [`Retry`], at most.
 pub const MAX_RETRY_CAUSES: usize = 32;
+/// Messages that one call carries, at most.
+pub const MAX_CALL_MESSAGES: u64 = 100;
+/// How long messages wait for others by default, ms.
+pub const DEFAULT_CALL_WAIT_MS: Millis = 1_000;
+/// The longest that can be set: one minute in ms.
+pub const MAX_CALL_WAIT_MS: u64 = 60_000;
 
 /// An HTTP method to send a message with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -162,6 +168,18 @@ impl Retry {
         let class = || listed(&format!("{}xx", cause.get(..1)?));
         listed(cause).or_else(class).or(self.on.as_ref().map(|_| false))
     }
+}
+
+/// How many messages one call carries.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PushBatch {
+    /// So many at most.
+    pub max_messages: u32,
+    /// How long the first waits for others, ms.
+    pub max_wait_ms: Millis,
+    /// What a later version says of it.
+    #[serde(flatten)]
+    pub unknown: Unknown,
 }
 
 /// What calls are signed with, as Standard Webhooks spells it: `whsec_` and 24 to 64 bytes in base64.
@@ -291,6 +309,12 @@ macro_rules! push_settings {
             /// How much of the body of an answer that delivers is kept as the result, bytes: 0 to 65536. Of other answers it is at most
             /// 1024. Default: 1024.
             put Bounded<0, MAX_KEPT_ANSWER>;
+        /// How many messages one call carries. Absent: one, as its body.
+        #[serde(skip_serializing_if = "is_default")]
+        batch: Option<PushBatch> = None;
+            /// Sends many messages in one call, as a JSON array of messages as a lease has them, without the lease. Needs
+            /// `url`; messages cannot have a `callback` then. Default: one message a call, whose payload is the body.
+            put PushBatchRequest;
         /// Calls that an instance makes at once, at most.
         max_in_flight: u32 = DEFAULT_IN_FLIGHT as u32;
             /// Calls that an instance makes at once, at most. Default: 64.
@@ -314,7 +338,7 @@ macro_rules! push_settings {
         /// Calls per second of all instances together. Absent: unlimited.
         #[serde(skip_serializing_if = "is_default")]
         rate_per_s: Option<f64> = None;
-            /// Calls per second of all instances together. Default: unlimited.
+            /// Calls per second of all instances together; with `batch`, messages per second. Default: unlimited.
             put Decimal<1, 10_000_000>;
         /// `***` for each signing secret.
         #[serde(skip_serializing_if = "is_default")]

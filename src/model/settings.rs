@@ -454,6 +454,9 @@ impl TopicSettings {
             Some(_) if self.rate_per_s.is_some() => {
                 refuse("rate_per_s", "is for consumers; a pushed topic has push.rate_per_s")
             }
+            Some(push) if push.batch.is_some() && push.url.is_none() => {
+                refuse("push.batch", "needs push.url")
+            }
             _ => Ok(()),
         }
     }

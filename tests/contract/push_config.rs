@@ -20,6 +20,7 @@ fn everything() -> Value {
         "max_in_flight": 3,
         "max_in_flight_per_host": 2,
         "keep_answer_bytes": 7,
+        "batch": {"max_messages": 2, "max_wait_ms": 0},
         "failing_after": 0,
         "failing_over_ms": 100,
         "rate_per_s": 0.5,

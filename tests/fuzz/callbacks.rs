@@ -53,7 +53,7 @@ proptest! {
             Push { url, headers: pushed, timeout_ms, connect_timeout_ms, secrets, ..Push::default() };
         let id = MessageId::parse("019ab000-0000-8000-8000-000000000000").unwrap();
         let topic = TopicName::callbacks();
-        match build(&id, &topic, attempt, &body, &push, &[], now) {
+        match build(&id.to_string(), &topic, Some(attempt), &body, &push, &[], now) {
             Ok(request) => {
                 prop_assert_eq!(&request.body, body.content.payload());
                 prop_assert!(request.timeout <= Duration::from_millis(i64::MAX as u64));

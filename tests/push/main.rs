@@ -11,6 +11,7 @@ mod facts;
 mod addresses;
 mod answers;
 mod auth;
+mod batch;
 mod becoming;
 mod before_due;
 mod broken;

@@ -2,6 +2,7 @@
 //! `_callbacks`, for clients that only want a URL to be called later.
 
 pub(crate) mod auth;
+pub(crate) mod batch;
 pub(crate) mod hosts;
 pub(crate) mod retry;
 

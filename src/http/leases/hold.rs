@@ -31,7 +31,7 @@ request! {
 
 impl From<DoneFields> for Ack {
     fn from(DoneFields { result }: DoneFields) -> Self {
-        Self { call: None, result: result.0.filter(|it| &it[..] != b"null") }
+        Self { result: result.0.filter(|it| &it[..] != b"null"), ..Self::default() }
     }
 }
 

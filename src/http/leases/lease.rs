@@ -3,7 +3,12 @@
 mod poll;
 
 use super::hold::{DoneFields, settle_all};
-use crate::{json_line, messages::view::RenderedContent, openapi::describe::described, prelude::*};
+use crate::{
+    json_line,
+    messages::view::RenderedContent,
+    openapi::{answer::Written, describe::described},
+    prelude::*,
+};
 use axum::{
     body::Body,
     http::{HeaderValue, header},
@@ -85,6 +90,20 @@ answer! {
 answer! {
     /// A message that the consumer holds until the lease ends.
     pub struct LeasedMessage<'a> {
+        #[serde(flatten)]
+        message: Flat<ReceivedMessage<'a>>,
+        /// Proves that this consumer holds the lease. An opaque string to send with ack, nack and extend.
+        lease_token: Text<0, TOKEN_MAX_CHARS>,
+        /// Time left of the lease when this answer was sent, ms. Count it down on your own clock.
+        lease_ms: i64,
+        /// When the lease ends, by the clock of dueq's Redis.
+        lease_expires_at: Instant,
+    }
+}
+
+answer! {
+    /// A message as whoever works on it gets it.
+    struct ReceivedMessage<'a> {
         /// Its id, a UUID.
         id: MessageId,
         /// Its topic.
@@ -110,12 +129,6 @@ answer! {
         published_at: Instant,
         /// When it became ready: its due time or, after a nack or an expired lease, the time at which it came back.
         due_at: Instant,
-        /// Proves that this consumer holds the lease. An opaque string to send with ack, nack and extend.
-        lease_token: Text<0, TOKEN_MAX_CHARS>,
-        /// Time left of the lease when this answer was sent, ms. Count it down on your own clock.
-        lease_ms: i64,
-        /// When the lease ends, by the clock of dueq's Redis.
-        lease_expires_at: Instant,
     }
 }
 
@@ -291,11 +304,21 @@ fn leased_message<'a>(
     message: &'a Granted,
     now: i64,
 ) -> Option<LeasedMessage<'a>> {
+    Some(LeasedMessage {
+        message: Flat(received_message(topic, message)?),
+        lease_token: Text::new(store.token(&message.id, &message.claims)),
+        lease_ms: (message.lease_expires_at - now.max(message.claims.granted_at)).max(0),
+        lease_expires_at: Instant(message.lease_expires_at),
+    })
+}
+
+/// The same without the lease.
+fn received_message<'a>(topic: &'a TopicName, message: &'a Granted) -> Option<ReceivedMessage<'a>> {
     let content = RenderedContent::of(&message.body);
     if matches!(message.body.content, Content::Json(_)) && content.payload.is_none() {
         return None;
     }
-    Some(LeasedMessage {
+    Some(ReceivedMessage {
         id: message.id,
         topic,
         content: Flat(content),
@@ -311,10 +334,18 @@ fn leased_message<'a>(
         traceparent: message.body.trace.map(|trace| trace.to_string()),
         published_at: Instant(message.id.published()),
         due_at: Instant(message.due_at),
-        lease_token: Text::new(store.token(&message.id, &message.claims)),
-        lease_ms: (message.lease_expires_at - now.max(message.claims.granted_at)).max(0),
-        lease_expires_at: Instant(message.lease_expires_at),
     })
+}
+
+/// The JSON array of these messages, as calls carry them that are for many; `None` if one of them is damaged.
+pub fn call_body(topic: &TopicName, messages: &[Granted]) -> Option<Vec<u8>> {
+    let mut body = Vec::new();
+    for message in messages {
+        body.push(if body.is_empty() { b'[' } else { b',' });
+        Written::write(&received_message(topic, message)?, &mut body).ok()?;
+    }
+    body.push(b']');
+    Some(body)
 }
 
 request! {

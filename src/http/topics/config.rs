@@ -118,7 +118,9 @@ impl TopicFields {
 
     /// A setting among them that dueq's own topic does not take.
     fn reserved_of_callbacks(&self) -> Option<&'static str> {
-        self.reserved().or(self.push_url().map(|_| "push.url"))
+        let batch = self.push.as_value().and_then(|push| push.batch.as_value());
+        let push = self.push_url().map(|_| "push.url").or(batch.map(|_| "push.batch"));
+        self.reserved().or(push)
     }
 
     /// The configuration that `settings` become: the defaults, or what is stored. What is stored, if anything is, has the

@@ -5,6 +5,7 @@ use crate::{
     callbacks::{
         SecretHeaders,
         auth::{AuthRequest, AuthView},
+        batch::{PushBatchRequest, PushBatchView},
         retry::{RetryRequest, RetryView},
     },
     prelude::*,
@@ -13,7 +14,7 @@ use crate::{
 use dueq_model::{
     Auth, CallMethod, CallUrl, MASK, MAX_CERT_NAME, MAX_FAILING_AFTER, MAX_FAILING_OVER_MS,
     MAX_HEADERS, MAX_IN_FLIGHT, MAX_KEPT_ANSWER, MAX_SECRETS, MIN_FAILING_OVER_MS, Millis, Push,
-    Retry, SigningSecret, masked, names_header, push_settings, unmasked,
+    PushBatch, Retry, SigningSecret, masked, names_header, push_settings, unmasked,
 };
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -31,6 +32,7 @@ push_settings! { configured Push
 shown! {
     Auth as AuthView<'a>: |it| it.into();
     Retry as RetryView<'a>: |it| it.into();
+    PushBatch as PushBatchView: |it| it.into();
     Push as PushView<'a>: |it| {
         let headers = Cow::Owned(masked(&it.headers, |name| it.is_secret(name)));
         PushView { headers, ..it.into() }
@@ -176,6 +178,12 @@ mod tests {
             (r#"{"failing_over_ms":99}"#, "failing_over_ms"),
             (r#"{"failing_over_ms":3600001}"#, "failing_over_ms"),
             (r#"{"retry":["5xx"]}"#, "retry"),
+            (r#"{"batch":[]}"#, "batch"),
+            (r#"{"batch":{"max_messages":0}}"#, "batch.max_messages"),
+            (r#"{"batch":{"max_messages":101}}"#, "batch.max_messages"),
+            (r#"{"batch":{"max_wait_ms":60001}}"#, "batch.max_wait_ms"),
+            (r#"{"batch":{"max_wait_ms":-1}}"#, "batch.max_wait_ms"),
+            (r#"{"batch":{"size":1}}"#, "batch.size"),
             (r#"{"auth":{"kind":"basic","username":"a"}}"#, "auth.password"),
             (r#"{"retry":{"on":["200"]}}"#, "retry.on[0]"),
             (r#"{"secrets":["***","***","***"]}"#, "secrets"),

@@ -231,7 +231,7 @@ impl Caller {
         let verdict = match answer {
             Ok(answer) => {
                 let now = now + millis(began);
-                let verdict = verdict(answer.status(), answer.headers(), retry, now);
+                let mut verdict = verdict(answer.status(), answer.headers(), retry, now);
                 report.status = Some(answer.status().as_u16());
                 let end = end.min(Instant::now() + READ_TIMEOUT);
                 let mut secrets = secrets_of(&request.headers);
@@ -242,7 +242,13 @@ impl Caller {
                     Verdict::Delivered => report.headers = kept_headers(answer.headers(), &secrets),
                     _ => most = most.min(KEPT_BYTES),
                 }
-                report.answer = read(answer, end, &secrets, most, broken_off).await;
+                let whole;
+                (report.answer, whole) = read(answer, end, &secrets, most, broken_off).await;
+                if request.whole_answer && !whole && verdict == Verdict::Delivered {
+                    let why = "the answer was cut off, so that it does not say which failed";
+                    report.error = Some(why.to_owned());
+                    verdict = NoAnswer::Timeout.verdict(retry);
+                }
                 verdict
             }
             Err((error, why)) => {
@@ -334,19 +340,19 @@ fn without(secrets: &[&[u8]], answer: &[u8], most: usize) -> Vec<u8> {
 }
 
 /// Reads an answer up to the cap, the end of the time, or until it is broken off; the beginning of it as text, without
-/// the request's secrets, and the control characters that would blow it up where it is kept.
+/// the request's secrets, and the control characters that would blow it up where it is kept. And whether that was all of it.
 async fn read(
     answer: Response<Incoming>,
     end: Instant,
     secrets: &[&[u8]],
     keep: usize,
     mut broken_off: Pin<&mut impl Future<Output = ()>>,
-) -> Option<String> {
+) -> (Option<String>, bool) {
     let heard = answer.extensions().get::<ReadCounter>().cloned();
     let mut body = answer.into_body();
     // Enough for a secret that begins within what is kept.
     let most = keep + secrets.iter().map(|secret| secret.len()).max().unwrap_or(0);
-    let (mut kept, mut read) = (Vec::new(), 0);
+    let (mut kept, mut read, mut whole) = (Vec::new(), 0, false);
     while read < READ_BYTES {
         let frame = tokio::select! {
             frame = timeout_at(end, body.frame()) => frame,
@@ -354,6 +360,7 @@ async fn read(
         };
         let Ok(Some(Ok(frame))) = frame else {
             if matches!(frame, Ok(None)) {
+                whole = true;
                 heard.iter().for_each(ReadCounter::answered);
             }
             break;
@@ -376,7 +383,7 @@ async fn read(
             text.pop();
         }
     }
-    (!text.is_empty()).then_some(text)
+    ((!text.is_empty()).then_some(text), whole)
 }
 
 /// Did the call meet a connection that was kept, and that the receiver had closed?

@@ -2,7 +2,7 @@
 
 use super::{parked::Parked, request::CallRequest, slots::HostKey};
 use dueq_base::metrics::CallMetrics;
-use dueq_model::{Body, CallUrl, Push, SIGNATURE, TopicName};
+use dueq_model::{Body, CallUrl, Push, PushBatch, SIGNATURE, TopicName};
 use std::{
     sync::{
         Arc,
@@ -46,6 +46,11 @@ impl DispatchContext {
     pub fn host(&self, body: &Body) -> HostKey {
         let url = body.callback.as_ref().map(|callback| &callback.url).or(self.push.url.as_ref());
         url.map(CallUrl::host).unwrap_or_default()
+    }
+
+    /// Returns how its messages go into calls of many, if they do; one that has a callback of its own has also a call of its own.
+    pub fn batch(&self, body: &Body) -> Option<&PushBatch> {
+        self.push.batch.as_ref().filter(|_| body.callback.is_none())
     }
 
     /// Logs a warning, once, if the request is not signed.

@@ -1,8 +1,9 @@
-//! Handles one message from its slot to its ack or nack: checks that it may be called, makes the call, extends its lease
-//! meanwhile, and records the outcome.
+//! Handles the messages of one call from its slot to their acks or nacks: checks that the call may be made, makes it, extends
+//! their leases meanwhile, and records the outcome. It is one message, unless the topic has `push.batch`.
 
 use super::{
     Sending, Signing, Verdict,
+    client::READ_BYTES,
     context::{DispatchContext, InFlight, Report},
     outcome::CallOutcome,
     parked::Parked,
@@ -11,17 +12,19 @@ use super::{
     trace::CallSpan,
 };
 use dueq_model::{
-    Body, CallPlace, CallReport, Millis, State, TopicName, derived, error::Error, format_instant,
-    is_shared, signing_keys,
+    Body, CallPlace, CallReport, Content, Millis, State, TopicName, derived, error::Error,
+    format_instant, is_shared, signing_keys,
 };
 use dueq_store::{
     Ack, Call, CallCounts, CallEnd, Extend, Granted, HostTurn, InForce, Nack, NackKind,
     NackRequest, Settle,
 };
+use futures_util::future::{join_all, try_join_all};
 use http::{HeaderName, HeaderValue};
 use serde_json::json;
 use std::{
     borrow::Cow,
+    collections::{BTreeMap, HashMap, HashSet},
     future::Future,
     ops::Deref,
     sync::Arc,
@@ -29,6 +32,7 @@ use std::{
 };
 use tokio::time::sleep;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use uuid::Uuid;
 
 /// How long a sender's leases last (ms). If an instance is killed, others repeat its calls after this.
 pub(super) const LEASE_MS: u64 = 30_000;
@@ -70,90 +74,98 @@ impl Dispatcher {
         self.tracker.spawn(task);
     }
 
-    /// Begins the call of a message that has a slot, and reports through the context when the slot is free.
-    pub fn begin(&self, context: Arc<DispatchContext>, host: HostKey, mut granted: Granted) {
+    /// Begins the call of messages that have a slot, and reports through the context when the slot is free.
+    pub fn begin(&self, context: Arc<DispatchContext>, host: HostKey, mut carried: Vec<Granted>) {
         let this = self.clone();
         self.spawn(async move {
             let mut slot = InFlight::new(&context, host);
-            let Some(context) = this.prepare(context, &slot.host, &mut granted).await else {
+            let Some(context) = this.prepare(context, &slot.host, &mut carried).await else {
                 return;
             };
             let (began, started_at) = (Instant::now(), this.store.now());
             slot.began = Some(began);
-            let late = (started_at - granted.due_at).max(0) as f64 / 1000.0;
-            context.metrics.lateness_seconds.observe(late);
-            let outcome = this.call(&context, &granted, started_at).await;
+            for granted in &carried {
+                let late = (started_at - granted.due_at).max(0) as f64 / 1000.0;
+                context.metrics.lateness_seconds.observe(late);
+            }
+            let outcome = this.call(&context, &carried, started_at).await;
             slot.answered = outcome.as_ref().is_some_and(|it| it.report.status.is_some());
             slot.well = outcome.as_ref().and_then(|it| it.answered);
-            if let Some(outcome) = &outcome {
-                this.judge(&context, &granted, &slot.host, outcome);
+            if let Some((outcome, first)) = outcome.as_ref().zip(carried.first()) {
+                this.judge(&context, first, &slot.host, outcome);
             }
             // The next call need not wait for Redis to record this one.
             drop(slot);
             match outcome {
                 Some(outcome) => {
                     context.metrics.seconds.observe(began.elapsed().as_secs_f64());
-                    this.settle(&context, &granted, started_at, outcome).await;
+                    this.settle(&context, &carried, started_at, outcome).await;
                 }
                 None => {
-                    // The lease may have been extended meanwhile.
-                    if let Ok(at) = this.extend(&granted).await {
-                        granted.lease_expires_at = at;
-                    }
-                    this.give_back(&granted, this.store.now()).await;
+                    // The leases may have been extended meanwhile. Those that were not are given back as well.
+                    let _ = this.extend_all(&mut carried).await;
+                    let now = this.store.now();
+                    this.give_back(&carried, |_| now).await;
                 }
             }
         });
     }
 
-    /// Prepares a message for its call: extends its lease if needed, checks that its key is free, and returns the context
-    /// for the topic's current settings. Returns `None` if it is not to be called: it is given back, or its lease is over.
+    /// Prepares messages for their call: extends leases if needed, checks that keys are free, and returns the context for the
+    /// topic's current settings. Messages whose lease is over are left out. Returns `None` if there is to be no call: all are
+    /// given back, or their leases are over.
     async fn prepare(
         &self,
         mut context: Arc<DispatchContext>,
         host: &HostKey,
-        granted: &mut Granted,
+        carried: &mut Vec<Granted>,
     ) -> Option<Arc<DispatchContext>> {
         let now = self.store.now();
-        let left = granted.lease_expires_at - now;
-        if left <= 0 {
-            // It waited here while the process was suspended.
-            return None;
-        }
+        // They waited here while the process was suspended.
+        carried.retain(|granted| granted.lease_expires_at > now);
+        let leased_at = carried.iter().map(|it| it.claims.granted_at).min()?;
+        let left = carried.iter().map(|it| it.lease_expires_at).min()? - now;
         let checked = async {
-            if left < EXTEND_BELOW_MS {
-                granted.lease_expires_at = self.extend(granted).await?;
-            }
-            if now - granted.claims.granted_at > RECHECK_AFTER_MS {
+            if now - leased_at > RECHECK_AFTER_MS {
                 let InForce { topic, paused } = self.store.topic_in_force(&context.topic).await?;
                 if topic.revision != context.revision {
                     let push = topic.settings.push.clone().ok_or(Error::TopicNotPushed)?;
                     let revision = topic.revision;
                     context = Arc::new(DispatchContext { revision, push, ..(*context).clone() });
                 }
-                if paused || context.host(&granted.body) != *host {
+                let is_as_before = carried.first().is_some_and(|first| {
+                    let most = context.batch(&first.body).map_or(1, |batch| batch.max_messages);
+                    carried.len() <= most as usize && context.host(&first.body) == *host
+                });
+                if paused || !is_as_before {
                     return Ok(false);
                 }
             }
             if self.store.is_host_paused(host) {
                 return Ok(false);
             }
-            if !self.store.begin_probe(host, &context.topic, &context.push).await? {
+            if left < EXTEND_BELOW_MS {
+                self.extend_all(carried).await?;
+            }
+            if carried.is_empty()
+                || !self.store.begin_probe(host, &context.topic, &context.push).await?
+            {
                 return Ok(false);
             }
-            if granted.key.is_some() {
-                self.store.start_call(&context.topic, granted.id).await?;
-            }
+            let keys = carried.iter().filter(|granted| granted.key.is_some());
+            let started = keys.map(|granted| self.store.start_call(&context.topic, granted.id));
+            try_join_all(started).await?;
             Ok::<_, Error>(true)
         };
         match checked.await {
             Ok(true) => return Some(context),
             Ok(false) => {}
             Err(error) => {
-                tracing::debug!(id = %granted.id, %error, "message not called");
+                let id = carried.first().map(|granted| granted.id.to_string()).unwrap_or_default();
+                tracing::debug!(id, %error, "message not called");
             }
         }
-        self.give_back(granted, granted.due_at).await;
+        self.give_back(carried, |granted| granted.due_at).await;
         None
     }
 
@@ -240,16 +252,16 @@ impl Dispatcher {
         }
     }
 
-    /// Makes the call and extends the lease meanwhile. Returns `None` if the call was cancelled before it was sent.
+    /// Makes the call and extends the leases meanwhile. Returns `None` if the call was cancelled before it was sent.
     async fn call(
         &self,
         context: &DispatchContext,
-        granted: &Granted,
+        carried: &[Granted],
         started_at: Millis,
     ) -> Option<CallOutcome> {
         let DispatchContext { topic, push, .. } = context;
-        let attempt = granted.claims.attempt;
-        let publisher = granted.body.publisher.as_deref().unwrap_or_default();
+        let first = carried.first()?;
+        let publisher = first.body.publisher.as_deref().unwrap_or_default();
         let of = match is_shared(topic, publisher) && !push.secrets.is_empty() {
             true => push.secrets.as_slice().into(),
             false => self.secrets.borrow().clone(),
@@ -261,8 +273,25 @@ impl Dispatcher {
         if self.shared_signing {
             secrets.extend_from_slice(&of);
         }
-        let request =
-            request::build(&granted.id, topic, attempt, &granted.body, push, &secrets, started_at);
+        let is_batch = context.batch(&first.body).is_some();
+        let request = match is_batch {
+            false => {
+                let attempt = Some(first.claims.attempt);
+                let id = first.id.to_string();
+                request::build(&id, topic, attempt, &first.body, push, &secrets, started_at)
+                    .map_err(|error| error.to_string())
+            }
+            true => match (self.body_of)(topic, carried) {
+                Some(array) => {
+                    let body = Body::new(Content::Json(array.into()), BTreeMap::new());
+                    // The same messages may not come together again.
+                    let id = format!("batch_{}", Uuid::new_v4().simple());
+                    request::build(&id, topic, None, &body, push, &secrets, started_at)
+                        .map_err(|error| error.to_string())
+                }
+                None => Err("the stored body of a message is damaged".to_owned()),
+            },
+        };
         let mut request = match request {
             Ok(mut request) => {
                 request.timeout = request.timeout.min(self.longest);
@@ -270,27 +299,29 @@ impl Dispatcher {
                     let origin = request.url.origin().unwrap_or_default();
                     request.sign_by(topic, &signing_keys(&of, topic, publisher, &origin));
                 }
-                // It tells the receiver how late the call is. It is ASCII.
-                if let Ok(due_at) = HeaderValue::try_from(format_instant(granted.due_at)) {
+                if is_batch {
+                    (request.whole_answer, request.keep_answer) = (true, READ_BYTES);
+                } else if let Ok(due_at) = HeaderValue::try_from(format_instant(first.due_at)) {
+                    // It tells the receiver how late the call is. It is ASCII.
                     request.headers.insert(DUE_AT, due_at);
                 }
                 context.warn_unsigned(&request);
                 request
             }
             Err(error) => {
-                let report = CallReport { error: Some(error.to_string()), ..CallReport::default() };
+                let report = CallReport { error: Some(error), ..CallReport::default() };
                 let verdict = Verdict::Retry { after: None };
                 return Some(CallOutcome { report, verdict, answered: None });
             }
         };
         let cancelled = async {
             tokio::select! {
-                () = self.keep_lease(topic, granted) => {}
+                () = self.keep_leases(topic, carried) => {}
                 () = self.cancel.cancelled() => {}
             }
         };
         let traces = self.traces.as_ref();
-        let span = traces.and_then(|it| CallSpan::begin(it, topic, granted, &mut request));
+        let span = traces.and_then(|it| CallSpan::begin(it, topic, first, &mut request));
         let outcome = self.caller.call(request, cancelled).await;
         if let Some(span) = span {
             span.end(outcome.as_ref());
@@ -298,47 +329,87 @@ impl Dispatcher {
         outcome
     }
 
-    /// Extends the lease again and again. Returns when the lease is lost.
-    async fn keep_lease(&self, topic: &TopicName, granted: &Granted) {
+    /// Extends the leases again and again. Returns when all are lost.
+    async fn keep_leases(&self, topic: &TopicName, carried: &[Granted]) {
         let until_extension =
             |expires_at: Millis| self.store.until(topic, expires_at - EXTEND_BELOW_MS);
-        let mut pause = until_extension(granted.lease_expires_at);
-        loop {
+        let first = carried.iter().map(|granted| granted.lease_expires_at).min();
+        let mut pause = until_extension(first.unwrap_or_default());
+        let mut lost = HashSet::new();
+        while lost.len() < carried.len() {
             sleep(pause).await;
-            match self.extend(granted).await {
-                Ok(expires_at) => pause = until_extension(expires_at).max(RETRY_INTERVAL),
-                Err(Error::LeaseLost | Error::MessageNotFound) => {
-                    tracing::debug!(id = %granted.id, "lost the lease of a message during its call");
-                    return;
-                }
-                Err(error) => {
-                    tracing::debug!(%error, "extending a lease failed");
-                    pause = RETRY_INTERVAL;
+            let held: Vec<_> = carried.iter().filter(|it| !lost.contains(&it.id)).collect();
+            let extended = join_all(held.iter().map(|granted| self.extend(granted))).await;
+            pause = Duration::MAX;
+            for (granted, extended) in held.into_iter().zip(extended) {
+                let id = granted.id;
+                match extended {
+                    Ok(expires_at) => {
+                        pause = pause.min(until_extension(expires_at)).max(RETRY_INTERVAL);
+                    }
+                    Err(Error::LeaseLost | Error::MessageNotFound) => {
+                        tracing::debug!(%id, "lost the lease of a message during its call");
+                        lost.insert(id);
+                    }
+                    Err(error) => {
+                        tracing::debug!(%error, "extending a lease failed");
+                        pause = RETRY_INTERVAL;
+                    }
                 }
             }
         }
     }
 
-    /// Acks or nacks a message by the outcome of its call.
+    /// Acks or nacks messages by the outcome of their call.
     async fn settle(
         &self,
         context: &DispatchContext,
-        granted: &Granted,
+        carried: &[Granted],
         started_at: Millis,
-        CallOutcome { report, verdict, .. }: CallOutcome,
+        mut outcome: CallOutcome,
+    ) {
+        let mut failed = HashMap::new();
+        if carried.first().is_some_and(|first| context.batch(&first.body).is_some()) {
+            match outcome.failed() {
+                Ok(named) => failed = named,
+                Err(why) => {
+                    outcome.report.error = Some(why.to_owned());
+                    outcome.verdict = Verdict::Retry { after: None };
+                }
+            }
+            outcome.keep_answer(context.push.keep_answer_bytes as usize);
+        }
+        let settled = carried.iter().map(|granted| {
+            let CallOutcome { mut report, mut verdict, .. } = outcome.clone();
+            if let Some(delay_ms) = failed.get(&granted.id) {
+                report.error = Some("the answer names it among those that failed".to_owned());
+                verdict = Verdict::Retry { after: delay_ms.map(Duration::from_millis) };
+            }
+            self.settle_one(context, granted, Call { started_at, report }, verdict)
+        });
+        join_all(settled).await;
+    }
+
+    async fn settle_one(
+        &self,
+        context: &DispatchContext,
+        granted: &Granted,
+        call: Call,
+        verdict: Verdict,
     ) {
         let host = context.host(&granted.body);
-        let (took_ms, error) = (report.duration_ms, report.failure().map(Cow::into_owned));
+        let (took_ms, error) =
+            (call.report.duration_ms, call.report.failure().map(Cow::into_owned));
         let note = |outcome, counts: CallCounts| {
             context.metrics.count(&host, outcome);
             let error = error.as_deref().filter(|_| counts.delivered == 0);
             self.store.note_call(&context.topic, &host, CallEnd { counts, took_ms, error });
         };
-        let call = Call { started_at, report };
         let (kind, after) = match verdict {
             Verdict::Delivered => {
                 note("delivered", CallCounts { delivered: 1, ..CallCounts::default() });
-                self.retry(granted, Ack { call: Some(call), result: None }).await;
+                let reports = granted.body.on_done.is_some();
+                self.retry(granted, Ack { call: Some(call), reports, result: None }).await;
                 return;
             }
             Verdict::Dead => (NackKind::Dead, None),
@@ -355,10 +426,13 @@ impl Dispatcher {
         }
     }
 
-    /// Gives back a message whose call was not sent.
-    pub async fn give_back(&self, granted: &Granted, due_at: Millis) {
-        let lease_expires_at = granted.lease_expires_at;
-        self.retry(granted, Nack::Park { due_at, lease_expires_at, put_off: None }).await;
+    /// Gives back messages whose call was not sent, due as this says.
+    pub async fn give_back(&self, carried: &[Granted], due_at: impl Fn(&Granted) -> Millis) {
+        let given = carried.iter().map(|granted| {
+            let (due_at, lease_expires_at) = (due_at(granted), granted.lease_expires_at);
+            self.retry(granted, Nack::Park { due_at, lease_expires_at, put_off: None })
+        });
+        join_all(given).await;
     }
 
     /// Makes the lease `LEASE_MS` long from now. Returns when it ends.
@@ -366,6 +440,25 @@ impl Dispatcher {
         let extend = Extend { lease_ms: LEASE_MS, shortens: false };
         let extended = self.store.settle_claimed(granted.id, granted.claims, extend).await?;
         Ok(extended.lease_expires_at)
+    }
+
+    /// Extends all leases and leaves out messages whose lease is lost. Returns an error that kept another one from it.
+    async fn extend_all(&self, carried: &mut Vec<Granted>) -> Result<(), Error> {
+        let extended = join_all(carried.iter().map(|granted| self.extend(granted))).await;
+        let (mut extended, mut result) = (extended.into_iter(), Ok(()));
+        carried.retain_mut(|granted| match extended.next() {
+            Some(Ok(expires_at)) => {
+                granted.lease_expires_at = expires_at;
+                true
+            }
+            Some(Err(Error::LeaseLost | Error::MessageNotFound)) => false,
+            Some(Err(error)) => {
+                result = Err(error);
+                true
+            }
+            None => true,
+        });
+        result
     }
 
     /// Settles the lease, which is safe to repeat, until Redis has done it or the lease must be over. Returns the outcome,

@@ -1,9 +1,13 @@
 //! What a receiver's answer means for the message: the retry rules of the API.
 
 use dueq_base::seeded;
-use dueq_model::{CallReport, Millis, Retry};
+use dueq_model::{CallReport, MessageId, Millis, Retry};
 use http::{HeaderMap, StatusCode, header};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use serde::Deserialize;
+use std::{
+    collections::HashMap,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 /// The header by which a receiver forbids another attempt, with the value `never`.
 const RETRY_HEADER: &str = "dueq-retry";
@@ -31,6 +35,42 @@ pub struct CallOutcome {
     pub verdict: Verdict,
     /// Whether the host answered, other than with a 5xx. `None`: the call says nothing about that.
     pub answered: Option<bool>,
+}
+
+/// What the answer to a call for many messages may say: which of them failed.
+#[derive(Deserialize)]
+struct BatchAnswer {
+    failed: Option<Vec<FailedMessage>>,
+}
+
+/// A message that failed.
+#[derive(Deserialize)]
+struct FailedMessage {
+    id: MessageId,
+    /// When it is tried again, ms from now, in place of the backoff.
+    delay_ms: Option<u64>,
+}
+
+impl CallOutcome {
+    /// Returns the messages that failed although their call delivered, and after how long (ms) each is tried again, if the
+    /// receiver says so. An answer that is no JSON object names none. Errors: it is one, and does not say which failed.
+    pub(super) fn failed(&self) -> Result<HashMap<MessageId, Option<u64>>, &'static str> {
+        let answer = self.report.answer.as_deref().unwrap_or_default().trim_start();
+        if self.verdict != Verdict::Delivered || !answer.starts_with('{') {
+            return Ok(HashMap::new());
+        }
+        let read: BatchAnswer = serde_json::from_str(answer)
+            .map_err(|_| "the answer's `failed` is no list of objects with an `id`")?;
+        Ok(read.failed.into_iter().flatten().map(|it| (it.id, it.delay_ms)).collect())
+    }
+
+    /// Keeps no more than so many bytes of the answer.
+    pub(super) fn keep_answer(&mut self, most: usize) {
+        let Some(answer) = &mut self.report.answer else { return };
+        let fits = |at: &usize| answer.is_char_boundary(*at);
+        answer.truncate((0..=most.min(answer.len())).rev().find(fits).unwrap_or(0));
+        self.report.answer.take_if(|answer| answer.is_empty());
+    }
 }
 
 /// Why a call got no answer.

@@ -4,9 +4,9 @@ use super::tokens::secret;
 use bytes::Bytes;
 use dueq_base::seeded;
 use dueq_model::{
-    Auth, AuthKind, Body, COMPLETES_HEADER, CallMethod, CallUrl, Content, MessageId, Millis, Push,
-    Retry, SIGNATURE, SignedParts, SigningKey, SigningSecret, TOPIC_SIGNATURE, TopicName,
-    is_own_header, is_shared,
+    Auth, AuthKind, Body, COMPLETES_HEADER, CallMethod, CallUrl, Content, Millis, Push, Retry,
+    SIGNATURE, SignedParts, SigningKey, SigningSecret, TOPIC_SIGNATURE, TopicName, is_own_header,
+    is_shared,
 };
 use http::{
     HeaderMap, HeaderName, HeaderValue,
@@ -33,6 +33,8 @@ pub struct CallRequest {
     pub client_cert: Option<String>,
     /// Bytes of the answer's body that are kept, at most.
     pub keep_answer: usize,
+    /// The whole answer must be read: it may say which messages failed.
+    pub whole_answer: bool,
     /// All headers except those that the HTTP client sets itself.
     pub headers: HeaderMap,
     /// The payload.
@@ -66,13 +68,13 @@ impl CallRequest {
 #[error("callback_url_missing: neither the message nor its topic has a url")]
 pub struct NoUrl;
 
-/// Builds the request of a message's attempt. Stored secrets, whether they are sent or sign the request, are used only for
+/// Builds the request of a message's attempt, or that of a call for many messages, which is no attempt of its own. Stored secrets, whether they are sent or sign the request, are used only for
 /// the origin that they were stored for. `instance_secrets`, derived for this scope, sign if neither the message nor the topic has secrets for this
 /// origin. Without any secrets, the request is not signed.
 pub fn build(
-    id: &MessageId,
+    id: &str,
     topic: &TopicName,
-    attempt: u32,
+    attempt: Option<u32>,
     body: &Body,
     push: &Push,
     instance_secrets: &[SigningSecret],
@@ -121,7 +123,7 @@ pub fn build(
     let agent = HeaderValue::from_static(concat!("dueq/", env!("CARGO_PKG_VERSION")));
     // A user's own `User-Agent` is kept.
     headers.entry(header::USER_AGENT).or_insert(agent);
-    let (id, timestamp) = (id.to_string(), (now / 1_000).to_string());
+    let timestamp = (now / 1_000).to_string();
     let own = callback.and_then(|callback| callback.secret.as_ref()).map(std::slice::from_ref);
     // A topic without a URL signs its messages for any origin.
     let shared = is_shared(topic, body.publisher.as_deref().unwrap_or_default());
@@ -130,17 +132,18 @@ pub fn build(
     let parts = SignedParts { id: id.as_bytes(), timestamp: timestamp.as_bytes(), payload };
     let signature = parts.sign(secrets);
     let of_topic = parts.sign_topic(topic, secrets);
+    let attempt = attempt.map(|attempt| attempt.to_string()).unwrap_or_default();
     let completes = body.completes.map(|id| id.to_string()).unwrap_or_default();
     for (name, value) in [
-        ("webhook-id", id.as_str()),
+        ("webhook-id", id),
         ("webhook-timestamp", &timestamp),
         (SIGNATURE, &signature),
         (TOPIC_SIGNATURE, &of_topic),
         ("dueq-topic", topic.as_str()),
-        ("dueq-attempt", &attempt.to_string()),
+        ("dueq-attempt", &attempt),
         (COMPLETES_HEADER, &completes),
     ] {
-        // All values are ASCII. The signatures are empty without secrets.
+        // All values are ASCII. Those that do not apply are empty.
         if let Some(value) = HeaderValue::from_str(value).ok().filter(|value| !value.is_empty()) {
             headers.insert(HeaderName::from_static(name), value);
         }
@@ -158,6 +161,7 @@ pub fn build(
         auth,
         client_cert,
         keep_answer,
+        whole_answer: false,
         headers,
         body,
         now,

@@ -15,7 +15,7 @@ use futures_util::future::{BoxFuture, FutureExt as _};
 use std::{cmp::Reverse, collections::HashMap, sync::Arc, time::Duration};
 use tokio::{
     sync::{mpsc, watch},
-    time::{Instant, MissedTickBehavior, interval, sleep, timeout},
+    time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -25,6 +25,8 @@ const LEASE_WAIT: Duration = Duration::from_secs(30);
 const MAX_MESSAGES: u64 = 128;
 /// Maximum size of the payloads per lease.
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
+/// Bytes of payload at which a call for many messages begins.
+const CALL_BYTES: u64 = 1024 * 1024;
 /// How often to check for messages to park or to fetch back.
 const PARK_INTERVAL: Duration = Duration::from_millis(50);
 /// Minimum pause between two checks of the rate. The calls that it allows meanwhile are made together.
@@ -49,7 +51,12 @@ pub(super) struct Sender {
     /// For its calls.
     reporter: mpsc::UnboundedSender<Report>,
     reports: mpsc::UnboundedReceiver<Report>,
-    slots: Slots<Granted>,
+    /// The messages of each call.
+    slots: Slots<Vec<Granted>>,
+    /// Messages that wait for others to be called with.
+    gathered: Vec<Granted>,
+    /// Until when they wait, if there are any.
+    gather_until: Option<Instant>,
     parked_messages: ParkedMessages,
     context: Option<(i64, Arc<DispatchContext>)>,
     /// Whether another instance may have changed the topic's settings.
@@ -69,6 +76,8 @@ impl Sender {
             reporter,
             reports,
             slots: Slots::new(),
+            gathered: Vec::new(),
+            gather_until: None,
             parked_messages: ParkedMessages::default(),
             context: None,
             stale: false,
@@ -99,8 +108,16 @@ impl Sender {
                 gated_by = Some(context.revision);
                 paused.mark_changed();
             }
-            while let Some((host, granted)) = self.slots.begin(Instant::now(), limits) {
-                self.dispatcher.begin(context.clone(), host, granted);
+            if context.push.batch.is_none()
+                || self.gather_until.is_some_and(|until| until <= Instant::now())
+            {
+                let gathered = self.take_gathered();
+                // It may have become fewer meanwhile.
+                let calls = gathered.chunks(per_call(&context.push)).map(<[_]>::to_vec).collect();
+                self.offer_calls(&context, calls, limits).await;
+            }
+            while let Some((host, carried)) = self.slots.begin(Instant::now(), limits) {
+                self.dispatcher.begin(context.clone(), host, carried);
             }
             let rate = context.push.rate_per_s;
             if lease_rate != rate {
@@ -108,10 +125,18 @@ impl Sender {
                 (lease, lease_rate) = (None, rate);
             }
             if lease.is_none() {
-                let most = (self.slots.capacity(Instant::now(), limits) as u64).min(MAX_MESSAGES);
-                lease = (most > 0).then(|| {
-                    start_lease(Sending::clone(&self.dispatcher), self.name.clone(), rate, most)
-                        .boxed()
+                let batch = context.push.batch.as_ref();
+                let calls = self.slots.capacity(Instant::now(), limits) * per_call(&context.push);
+                let options = LeaseOptions {
+                    max_messages: (calls.saturating_sub(self.gathered.len()) as u64)
+                        .min(MAX_MESSAGES),
+                    max_bytes: MAX_BYTES,
+                    lease_ms: Some(LEASE_MS + batch.map_or(0, |it| it.max_wait_ms.unsigned_abs())),
+                    push: true,
+                };
+                lease = (options.max_messages > 0).then(|| {
+                    let sending = Sending::clone(&self.dispatcher);
+                    start_lease(sending, self.name.clone(), rate, options).boxed()
                 });
             }
             let leased = async {
@@ -144,6 +169,7 @@ impl Sender {
                     }
                 }
                 Some(report) = self.reports.recv() => self.note(report),
+                () = until(self.gather_until) => {}
                 _ = changes.changed() => self.stale = true,
                 _ = park_interval.tick(), if is_active => {
                     let now = Instant::now();
@@ -151,8 +177,10 @@ impl Sender {
                     let overdue = self.slots.overdue(now, limits);
                     self.park(&context, overdue).await;
                     let now = (Instant::now(), self.dispatcher.store.now());
-                    let most = self.slots.capacity(now.0, limits);
-                    let capacity = |host: &str| self.slots.host_capacity(host, now.0, limits);
+                    let per_call = per_call(&context.push);
+                    let most = self.slots.capacity(now.0, limits) * per_call;
+                    let capacity =
+                        |host: &str| self.slots.host_capacity(host, now.0, limits) * per_call;
                     let parked = self.parked_messages.fetch(now, most, capacity);
                     self.fetch(parked);
                     self.count_places(now.0);
@@ -164,10 +192,10 @@ impl Sender {
             self.release_put_off();
         }
         self.dispatcher.store.note_places(&self.name, HashMap::new());
-        for granted in self.slots.clear() {
+        for carried in self.slots.clear().into_iter().chain([self.take_gathered()]) {
             let dispatcher = self.dispatcher.clone();
             self.dispatcher
-                .spawn(async move { dispatcher.give_back(&granted, granted.due_at).await });
+                .spawn(async move { dispatcher.give_back(&carried, |it| it.due_at).await });
         }
         // Parked messages wait for a slot of this sender. Without it, they are due at once.
         self.reports.close();
@@ -299,7 +327,7 @@ impl Sender {
         }
     }
 
-    /// Begins the call of each message, or lets it wait for a slot here or in Redis.
+    /// Begins the call of each message, or lets it wait for a slot here or in Redis, or for others to be called with.
     async fn offer(&mut self, mut grants: Grants, limits: Limits) {
         // The settings may have changed during the lease.
         let context = match self.context().await {
@@ -308,22 +336,59 @@ impl Sender {
             _ => return,
         };
         self.dispatcher.store.bury_damaged(&mut grants).await;
-        let now = Instant::now();
-        let mut parked = Vec::new();
+        let (now, mut calls) = (Instant::now(), Vec::new());
         for granted in grants.take() {
-            let host = context.host(&granted.body);
-            let bytes = granted.payload_bytes as usize;
-            match self.slots.offer(host.clone(), bytes, granted, now, limits) {
-                Offered::Begin(granted) => self.dispatcher.begin(context.clone(), host, granted),
-                Offered::Wait => {}
-                Offered::Park(message, wait, place) => parked.push((message, wait, place)),
+            let Some(batch) = context.batch(&granted.body) else {
+                calls.push(vec![granted]);
+                continue;
+            };
+            let wait = Duration::from_millis(batch.max_wait_ms.unsigned_abs());
+            let bytes: u64 = self.gathered.iter().map(|it| it.payload_bytes).sum();
+            if bytes + granted.payload_bytes > CALL_BYTES && !self.gathered.is_empty() {
+                calls.push(self.take_gathered());
+            }
+            self.gather_until.get_or_insert(now + wait);
+            self.gathered.push(granted);
+            if self.gathered.len() >= batch.max_messages as usize {
+                calls.push(self.take_gathered());
             }
         }
-        self.park(&context, parked).await;
+        self.offer_calls(&context, calls, limits).await;
+    }
+
+    /// Begins each call, or lets it wait for a slot here or in Redis.
+    async fn offer_calls(
+        &mut self,
+        context: &Arc<DispatchContext>,
+        calls: Vec<Vec<Granted>>,
+        limits: Limits,
+    ) {
+        let (now, mut parked) = (Instant::now(), Vec::new());
+        for carried in calls {
+            let Some(host) = carried.first().map(|first| context.host(&first.body)) else {
+                continue;
+            };
+            let bytes = carried.iter().map(|it| it.payload_bytes as usize).sum();
+            match self.slots.offer(host.clone(), bytes, carried, now, limits) {
+                Offered::Begin(carried) => self.dispatcher.begin(context.clone(), host, carried),
+                Offered::Wait => {}
+                Offered::Park(carried, wait, place) => parked.push((carried, wait, place)),
+            }
+        }
+        self.park(context, parked).await;
+    }
+
+    fn take_gathered(&mut self) -> Vec<Granted> {
+        self.gather_until = None;
+        std::mem::take(&mut self.gathered)
     }
 
     /// Gives back messages that do not get a slot soon.
-    async fn park(&self, context: &Arc<DispatchContext>, parked: Vec<Parking<Granted>>) {
+    async fn park(&self, context: &Arc<DispatchContext>, parked: Vec<Parking<Vec<Granted>>>) {
+        let alone = |(carried, wait, place): Parking<Vec<Granted>>| {
+            carried.into_iter().map(move |granted| (granted, wait, place))
+        };
+        let parked: Vec<Parking<Granted>> = parked.into_iter().flat_map(alone).collect();
         if let Some(rate) = context.push.rate_per_s
             && !parked.is_empty()
         {
@@ -387,20 +452,28 @@ fn limits_of(push: &Push) -> Limits {
     }
 }
 
-/// Leases up to `most` messages, within the topic's rate if it has one, and waits for the first.
+/// The most messages that one call carries.
+fn per_call(push: &Push) -> usize {
+    push.batch.as_ref().map_or(1, |batch| batch.max_messages.max(1) as usize)
+}
+
+/// Waits until then; without end where there is no such time.
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Leases messages, within the topic's rate if it has one, and waits for the first.
 async fn start_lease(
     sending: Sending,
     name: TopicName,
     rate_per_s: Option<f64>,
-    most: u64,
+    options: LeaseOptions,
 ) -> Result<Grants, Error> {
-    let topics = [name.clone()];
-    let options = |max_messages| LeaseOptions {
-        max_messages,
-        max_bytes: MAX_BYTES,
-        lease_ms: Some(LEASE_MS),
-        push: true,
-    };
+    let (topics, most) = ([name.clone()], options.max_messages);
+    let options = |max_messages| LeaseOptions { max_messages, ..options };
     let Some(rate) = rate_per_s else {
         return sending.polls.lease(&topics, options(most), LEASE_WAIT).await;
     };

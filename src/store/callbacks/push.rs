@@ -50,7 +50,7 @@ impl Topic {
     }
 
     /// May a message with this body be published here? Errors: `CallbackUrlMissing`, `TopicNotPushed`, `HeaderReserved`,
-    /// `NothingMasked` for a secret that was not read back.
+    /// `BadSetting` for a callback where calls carry many messages, `NothingMasked` for a secret that was not read back.
     pub(crate) fn takes(&self, body: &Body) -> Result<(), Error> {
         if let Some(name) = body.clashes_with_auth() {
             return Err(Error::HeaderReserved(format!("headers.{name}")));
@@ -70,6 +70,10 @@ impl Topic {
                 Err(Error::CallbackUrlMissing)
             }
             None if body.callback.is_some() => Err(Error::TopicNotPushed),
+            Some(push) if push.batch.is_some() && body.callback.is_some() => {
+                let why = "is refused by a topic with push.batch, which sends all to one URL";
+                Err(Error::BadSetting("callback", why))
+            }
             _ => Ok(()),
         }
     }

@@ -17,9 +17,18 @@ use dueq_model::{error::Error, result_line};
 pub struct Ack {
     /// The call that delivered it.
     pub call: Option<Call>,
+    /// Its completion is to be published. Otherwise the call is kept only where the topic retains acked messages.
+    pub reports: bool,
     /// What came of the work, JSON. Like the call it is kept only with the message: where the topic retains acked ones, and until
     /// its completion is published.
     pub result: Option<Bytes>,
+}
+
+impl Ack {
+    /// The call, if it is kept in a topic that retains acked messages or does not.
+    fn call(&self, retained: bool) -> Option<&Call> {
+        self.call.as_ref().filter(|_| retained || self.reports)
+    }
 }
 
 impl Settle for Ack {
@@ -53,10 +62,13 @@ impl Settle for Ack {
         }
     }
 
-    fn write(group: &[Held<Self>], _: &Partition, command: &mut Cmd) {
-        if group.iter().any(|Held { what, .. }| what.call.is_some() || what.result.is_some()) {
+    fn write(group: &[Held<Self>], partition: &Partition, command: &mut Cmd) {
+        let retained = partition.topic.settings.retention.acked_ms > 0;
+        let is_noted =
+            |ack: &Held<Self>| ack.what.call(retained).is_some() || ack.what.result.is_some();
+        if group.iter().any(is_noted) {
             for Held { id, what, .. } in group {
-                Call::write(what.call.as_ref(), command);
+                Call::write(what.call(retained), command);
                 let text = what.result.as_deref().map(String::from_utf8_lossy);
                 command
                     .arg(text.map(|text| result_line(id.published(), &text)).unwrap_or_default());

@@ -27,6 +27,7 @@ static PUSHES: LazyLock<&'static [Known]> = LazyLock::new(|| {
         ("retry", RETRIES),
         ("auth", AUTHS),
         ("client_cert", &[r#""bank""#, r#""""#]),
+        ("batch", &["{}", r#"{"max_messages":7,"max_wait_ms":0}"#, r#"{"max_messages":0}"#]),
         ("rate_per_s", &["0.01", "100000", "12.186593445987667", "1e-1"]),
         ("secrets", &["[]", r#"["whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"]"#, r#"["***","***"]"#]),
         ("secret_headers", &["[]", r#"["x","X"]"#, r#"["a b"]"#]),

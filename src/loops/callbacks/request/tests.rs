@@ -1,7 +1,7 @@
 //! Contents and signatures of requests.
 
 use super::*;
-use dueq_model::{Callback, PartitionNumber, Route, TopicNumber};
+use dueq_model::{Callback, MessageId, PartitionNumber, Route, TopicNumber};
 use standardwebhooks::Webhook;
 
 const OLD: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -40,7 +40,8 @@ fn now() -> Millis {
 fn of(body: &Body, push: &Push, instance: &[SigningSecret], now: Millis) -> CallRequest {
     let route = Route { topic: TopicNumber(3), partition: PartitionNumber(0) };
     let id = MessageId::new(1_763_700_000_123, route, 7);
-    build(&id, &TopicName::parse("orders").unwrap(), 3, body, push, instance, now).unwrap()
+    let topic = TopicName::parse("orders").unwrap();
+    build(&id.to_string(), &topic, Some(3), body, push, instance, now).unwrap()
 }
 
 /// The headers, sorted by name, without `webhook-*` and `user-agent`.
@@ -114,7 +115,7 @@ fn the_callback_of_a_message_overrides_the_push_of_its_topic() {
 fn without_a_url_there_is_no_request() {
     let id = MessageId::parse("5f0c2b0e-9a53-4d0e-8a57-3a6c1f0e9d11").unwrap();
     let topic = TopicName::callbacks();
-    let built = build(&id, &topic, 1, &json(), &Push::of_callbacks(), &[], 0);
+    let built = build(&id.to_string(), &topic, Some(1), &json(), &Push::of_callbacks(), &[], 0);
     assert_eq!(built.map(|request| request.url), Err(NoUrl));
 }
 
