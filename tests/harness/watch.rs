@@ -89,7 +89,7 @@ fn look_on(watch: &Watch) {
         servers.iter().for_each(|server| server.look());
         if turn.is_multiple_of(INSTANCES_EVERY) {
             let instances = watch.instances.lock().unwrap().clone();
-            instances.iter().for_each(|instance| instance.look());
+            Instance::look(&instances.iter().map(Arc::as_ref).collect::<Vec<_>>());
         }
         std::thread::sleep(LOOK_EVERY);
     }

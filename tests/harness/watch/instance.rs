@@ -76,7 +76,7 @@ impl Instance {
         // Connections of clients that have just left are closed one by one.
         let end = Instant::now() + SETTLES;
         while code.is_none() {
-            self.look();
+            Instance::look(&[self]);
             let seen = self.lock();
             let (Some(first), Some(last)) = (seen.first, seen.last) else { break };
             if grown(first, last).is_none() || Instant::now() >= end {
@@ -89,13 +89,56 @@ impl Instance {
         self.lock().ended.get_or_insert(how);
     }
 
-    /// Looks at what it uses now.
-    pub(super) fn look(&self) {
+    /// Looks at what these use now. The kernel's table of connections, which costs more than the rest, is read for all of
+    /// them, before and after: a connection may come or go between two looks.
+    pub(super) fn look(instances: &[&Instance]) {
+        let running = instances.iter().filter(|instance| instance.lock().ended.is_none());
+        let running: Vec<&&Instance> = running.collect();
+        if running.is_empty() {
+            return;
+        }
+        let mut sockets = sockets();
+        let files: Vec<_> = running.iter().map(|instance| instance.files()).collect();
+        sockets.extend(self::sockets());
+        for (instance, files) in running.iter().zip(files) {
+            if let Some((files, inodes)) = files {
+                instance.note(files, &inodes, &sockets);
+            }
+        }
+    }
+
+    /// How many files it has open, and the inodes of those that are sockets, in order.
+    fn files(&self) -> Option<(usize, Vec<u64>)> {
+        let mut inodes: Vec<u64> = Vec::new();
+        let mut files = 0;
+        for file in std::fs::read_dir(format!("/proc/{}/fd", self.pid)).ok()?.flatten() {
+            files += 1;
+            let target = std::fs::read_link(file.path()).unwrap_or_default();
+            let target = target.to_string_lossy();
+            let inode = target.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']'));
+            inodes.extend(inode.and_then(|inode| inode.parse::<u64>().ok()));
+        }
+        inodes.sort_unstable();
+        Some((files, inodes))
+    }
+
+    /// Notes what it uses: memory, descriptors, and the connections that clients have closed and the instance has not.
+    fn note(&self, files: usize, inodes: &[u64], sockets: &[Socket]) {
         let mut seen = self.lock();
         if seen.ended.is_some() {
             return;
         }
-        let Some((now, left)) = self.in_use() else { return };
+        let Some(kib) = memory_kib(self.pid) else { return };
+        let is_own = |socket: &&Socket| inodes.binary_search(&socket.inode).is_ok();
+        let mut ours: Vec<&Socket> = sockets.iter().filter(is_own).collect();
+        ours.sort_by_key(|socket| socket.inode);
+        ours.dedup_by_key(|socket| socket.inode);
+        let served = ours.iter().find(|socket| socket.state == LISTENS).map(|socket| socket.port);
+        let clients = || ours.iter().filter(|one| Some(one.port) == served && one.state != LISTENS);
+        let left: Vec<u64> =
+            clients().filter(|one| one.state == LEFT).map(|one| one.inode).collect();
+        let clients = clients().count();
+        let now = Use { kib, own: files - clients, clients };
         seen.first.get_or_insert(now);
         seen.last = Some(now);
         seen.peak.kib = seen.peak.kib.max(now.kib);
@@ -107,32 +150,6 @@ impl Instance {
         }
         let unnoticed = seen.left.values().filter(|since| since.elapsed() > UNNOTICED).count();
         seen.unnoticed = seen.unnoticed.max(unnoticed);
-    }
-
-    /// Memory, descriptors, and the connections that clients have closed and the instance has not.
-    fn in_use(&self) -> Option<(Use, Vec<u64>)> {
-        let proc = Path::new("/proc").join(self.pid.to_string());
-        // Before and after: a connection may come or go between two looks.
-        let mut ours = sockets_of(&proc)?;
-        let mut sockets: Vec<u64> = Vec::new();
-        let mut files = 0;
-        for file in std::fs::read_dir(proc.join("fd")).ok()?.flatten() {
-            files += 1;
-            let target = std::fs::read_link(file.path()).unwrap_or_default();
-            let target = target.to_string_lossy();
-            let inode = target.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']'));
-            sockets.extend(inode.and_then(|inode| inode.parse::<u64>().ok()));
-        }
-        sockets.sort_unstable();
-        ours.extend(sockets_of(&proc)?);
-        ours.retain(|socket| sockets.binary_search(&socket.inode).is_ok());
-        ours.sort_by_key(|socket| socket.inode);
-        ours.dedup_by_key(|socket| socket.inode);
-        let served = ours.iter().find(|socket| socket.state == LISTENS).map(|socket| socket.port);
-        let clients = || ours.iter().filter(|one| Some(one.port) == served && one.state != LISTENS);
-        let left = clients().filter(|one| one.state == LEFT).map(|one| one.inode).collect();
-        let clients = clients().count();
-        Some((Use { kib: memory_kib(self.pid)?, own: files - clients, clients }, left))
     }
 
     /// What is wrong with it.
@@ -201,9 +218,10 @@ fn grown(first: Use, last: Use) -> Option<String> {
     memory.or(files).map(|what| format!("no growth: {what}"))
 }
 
-fn sockets_of(proc: &Path) -> Option<Vec<Socket>> {
-    let table = std::fs::read_to_string(proc.join("net/tcp")).ok()?;
-    Some(table.lines().filter_map(Socket::read).collect())
+/// The kernel's table of connections, without those that no process has any more.
+fn sockets() -> Vec<Socket> {
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap_or_default();
+    table.lines().filter_map(Socket::read).collect()
 }
 
 fn tail(log: &str) -> &str {
@@ -218,14 +236,19 @@ struct Socket {
 }
 
 /// States of connections, as the kernel numbers them.
+const GONE: u8 = 6;
 const LEFT: u8 = 8;
 const LISTENS: u8 = 10;
 
 impl Socket {
     fn read(line: &str) -> Option<Socket> {
-        let mut words = line.split_whitespace();
-        let port = u16::from_str_radix(words.nth(1)?.split_once(':')?.1, 16).ok()?;
-        let state = u8::from_str_radix(words.nth(1)?, 16).ok()?;
-        Some(Socket { port, state, inode: words.nth(5)?.parse().ok()? })
+        let (_, fields) = line.split_once(": ")?;
+        let state = u8::from_str_radix(fields.get(28..30)?, 16).ok()?;
+        // Most are such, so they cost nothing more.
+        if state == GONE {
+            return None;
+        }
+        let port = u16::from_str_radix(fields.get(9..13)?, 16).ok()?;
+        Some(Socket { port, state, inode: fields.split_ascii_whitespace().nth(8)?.parse().ok()? })
     }
 }
