@@ -437,7 +437,7 @@ def what_is_wrong_is_refused_as_aws_refuses_it():
     assert counts(url) == [0, 1, 0]
     unsupported = "AWS.SimpleQueueService.UnsupportedOperation"
     fails(unsupported, sqs.add_permission, QueueUrl=url, Label="x", AWSAccountIds=["1"], Actions=["*"])
-    fails(unsupported, sqs.list_message_move_tasks, SourceArn="arn:aws:sqs:x:0:y")
+    fails("ResourceNotFoundException", sqs.list_message_move_tasks, SourceArn="arn:aws:sqs:x:0:y")
 
 
 def a_key_does_what_its_scopes_say():
