@@ -398,7 +398,8 @@ def what_is_wrong_is_refused_as_aws_refuses_it():
         fails("InvalidAttributeValue", set, **attributes)
     for attributes in [{"Nope": "1"}, {"ContentBasedDeduplication": "true"}, {"DeduplicationScope": "queue"}, {"FifoQueue": "true"}]:
         fails("InvalidAttributeName", set, **attributes)
-    fails("InvalidParameterValue", set, Policy="x" * 40_000)
+    fails("InvalidAttributeValue", set, Policy="x" * 40_000)
+    fails("InvalidParameterValue", set, Policy=json.dumps("x" * 40_000).join(["{\"a\": ", "}"]))
     fails("InvalidAttributeName", sqs.get_queue_attributes, QueueUrl=url, AttributeNames=["Nope"])
     assert receive(url, AttributeNames=["Nope"]) == [], "a name that is unknown stops no consumer"
     fails("InvalidParameterValue", receive, url, most=11, message="Must be between 1 and 10")
