@@ -166,9 +166,9 @@ local function grant_key(k, member, extra, rest)
   return key, group
 end
 
--- The key that a message holds until granted, or '', and its group or ''. A message of a pushed topic may have to wait after its lease begins,
--- so it counts as granted when its call begins (start_call).
+-- The key of a message or '', and its group or ''. A message of a pushed topic may have to wait after its lease begins, so it counts as
+-- granted when its call begins (start_call): a NUL before the key says that the message holds it until then.
 local function call_key(rest)
   local _, _, _, hold, key, group = parse_rest(rest)
-  return hold == 'g' and key or '', group
+  return hold == 'g' and key ~= '' and table.concat({ '\0', key }) or key, group
 end

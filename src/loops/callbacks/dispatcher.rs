@@ -152,7 +152,7 @@ impl Dispatcher {
             {
                 return Ok(false);
             }
-            let keys = carried.iter().filter(|granted| granted.key.is_some());
+            let keys = carried.iter().filter(|granted| granted.frees_key);
             let started = keys.map(|granted| self.store.start_call(&context.topic, granted.id));
             try_join_all(started).await?;
             Ok::<_, Error>(true)

@@ -44,6 +44,8 @@ pub struct Granted {
     pub priority: u8,
     /// The key that it was published with.
     pub key: Option<String>,
+    /// The start of its call frees the key.
+    pub frees_key: bool,
     /// Its group.
     pub group: Option<String>,
     /// When the lease ends.

@@ -227,7 +227,8 @@ impl Found {
             payload_bytes: body.content.payload().len() as u64,
             body,
             priority: priority as u8,
-            key: (!key.is_empty()).then_some(key),
+            frees_key: key.starts_with('\0'),
+            key: Some(key.trim_start_matches('\0').to_owned()).filter(|key| !key.is_empty()),
             group: (!group.is_empty()).then_some(group),
             lease_expires_at: lease_ends,
         })))
