@@ -167,8 +167,8 @@ local function grant_key(k, member, extra, rest)
 end
 
 -- The key of a message or '', and its group or ''. A message of a pushed topic may have to wait after its lease begins, so it counts as
--- granted when its call begins (start_call): a NUL before the key says that the message holds it until then.
+-- granted when its call begins (start_call): a 'g' before the key says that the message holds it until then, a 'd' that it does not.
 local function call_key(rest)
   local _, _, _, hold, key, group = parse_rest(rest)
-  return hold == 'g' and key ~= '' and table.concat({ '\0', key }) or key, group
+  return key ~= '' and table.concat({ hold == 'g' and 'g' or 'd', key }) or '', group
 end

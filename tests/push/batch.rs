@@ -114,6 +114,8 @@ async fn without_names_all_are_done_or_all_have_failed() {
         (Reply::status(200).body(r#"{"failed": [{"id": 1}]}"#), "the answer's `failed` is no list"),
         (Reply::status(200).body(r#"{"failed": [{"#), "the answer's `failed` is no list"),
         (Reply::status(200).body("x".repeat(70_000)), "the answer was cut off"),
+        (Reply::status(200).header("content-encoding", "gzip").body("x"), "the answer is encoded"),
+        (Reply::status(200).body("\u{feff}{\"failed\": 1}"), "the answer's `failed` is no list"),
     ] {
         receiver.answer(reply);
         for id in published(&client, &topic, 3).await {

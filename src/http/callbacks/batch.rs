@@ -6,7 +6,7 @@ use dueq_model::{
 };
 
 request! {
-    /// How many messages one call carries. Each instance gathers its own. A call also begins at 1 MiB of payloads.
+    /// How many messages one call carries. Each instance gathers its own. A call also begins at 1 MiB.
     #[example = json!({"max_messages": 100, "max_wait_ms": 2_000})]
     pub struct PushBatchRequest {
         /// Messages of a call, at most: 1 to 100. Default: 100.

@@ -15,7 +15,7 @@ use axum::{
 };
 use dueq_model::{
     Content, DEFAULT_MAX_BYTES, MAX_MAX_BYTES, MAX_MESSAGES_LIMIT, MAX_TOPICS_LIMIT, MAX_WAIT_MS,
-    MessageId, TOKEN_MAX_CHARS, TopicName, masked,
+    MessageId, Push, TOKEN_MAX_CHARS, TopicName, masked,
 };
 use dueq_store::{Ack, Granted, Grants, LeaseOptions, Store};
 pub use poll::{holding, poll};
@@ -337,15 +337,20 @@ fn received_message<'a>(topic: &'a TopicName, message: &'a Granted) -> Option<Re
     })
 }
 
-/// The JSON array of these messages, as calls carry them that are for many; `None` if one of them is damaged.
-pub fn call_body(topic: &TopicName, messages: &[Granted]) -> Option<Vec<u8>> {
-    let mut body = Vec::new();
+/// The JSON array of these messages, as calls carry them that are for many; `None` if one of them is damaged. Headers that are
+/// secrets of the push are masked as well.
+pub fn call_body(topic: &TopicName, push: &Push, messages: &[Granted]) -> Option<Vec<u8>> {
+    let mut array = Vec::new();
     for message in messages {
-        body.push(if body.is_empty() { b'[' } else { b',' });
-        Written::write(&received_message(topic, message)?, &mut body).ok()?;
+        array.push(if array.is_empty() { b'[' } else { b',' });
+        let Granted { body, .. } = message;
+        let headers = masked(&body.headers, |name| push.is_secret(name) || body.is_secret(name));
+        let headers = Cow::Owned(headers);
+        let shown = ReceivedMessage { headers, ..received_message(topic, message)? };
+        Written::write(&shown, &mut array).ok()?;
     }
-    body.push(b']');
-    Some(body)
+    array.push(b']');
+    Some(array)
 }
 
 request! {

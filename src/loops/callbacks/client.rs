@@ -4,7 +4,7 @@
 use super::{
     args::ClientCert,
     dial::{CONNECT_TIMEOUT, Connector, DialError, Dialler, connector, for_people},
-    outcome::{CallOutcome, NoAnswer, Verdict, verdict},
+    outcome::{CallOutcome, KEPT_BYTES, NoAnswer, Verdict, failed_messages, keep_less, verdict},
     request::CallRequest,
     tokens::Tokens,
     wire::ReadCounter,
@@ -34,8 +34,6 @@ use std::{
 };
 use tokio::time::{Instant, timeout_at};
 
-/// Bytes of an answer that are kept, if it does not deliver.
-const KEPT_BYTES: usize = 1_024;
 /// Headers of an answer that are kept, if it delivers: those that say what the body is, or where to look.
 const KEPT_HEADERS: [HeaderName; 5] =
     [header::CONTENT_TYPE, header::CONTENT_ENCODING, header::ETAG, header::LOCATION, REQUEST_ID];
@@ -228,12 +226,13 @@ impl Caller {
             Ok(answer) => Some(!answer.status().is_server_error()),
             Err((_, why)) => why.answered(),
         };
+        let mut failed = HashMap::new();
         let verdict = match answer {
             Ok(answer) => {
                 let now = now + millis(began);
                 let mut verdict = verdict(answer.status(), answer.headers(), retry, now);
                 report.status = Some(answer.status().as_u16());
-                let end = end.min(Instant::now() + READ_TIMEOUT);
+                let soon = if request.names_failed { end } else { Instant::now() + READ_TIMEOUT };
                 let mut secrets = secrets_of(&request.headers);
                 let own = auth.as_ref().map(|auth| auth.secret.reveal().as_bytes());
                 secrets.extend(own.filter(|secret| secret.len() >= LEAST_SECRET));
@@ -242,12 +241,19 @@ impl Caller {
                     Verdict::Delivered => report.headers = kept_headers(answer.headers(), &secrets),
                     _ => most = most.min(KEPT_BYTES),
                 }
-                let whole;
-                (report.answer, whole) = read(answer, end, &secrets, most, broken_off).await;
-                if request.whole_answer && !whole && verdict == Verdict::Delivered {
-                    let why = "the answer was cut off, so that it does not say which failed";
-                    report.error = Some(why.to_owned());
-                    verdict = NoAnswer::Timeout.verdict(retry);
+                let raw = request.names_failed.then_some(answer.headers().clone());
+                let (text, body) =
+                    read(answer, end.min(soon), &secrets, (most, raw.is_some()), broken_off).await;
+                report.answer = text;
+                if let Some(headers) = raw.filter(|_| verdict == Verdict::Delivered) {
+                    match failed_messages(&headers, body.as_deref()) {
+                        Ok(named) => failed = named,
+                        Err(why) => {
+                            report.error = Some(why.to_owned());
+                            keep_less(&mut report);
+                            verdict = Verdict::Retry { after: None };
+                        }
+                    }
                 }
                 verdict
             }
@@ -260,7 +266,7 @@ impl Caller {
             }
         };
         report.duration_ms = millis(began);
-        Some(CallOutcome { report, verdict, answered })
+        Some(CallOutcome { report, verdict, answered, failed })
     }
 }
 
@@ -340,18 +346,19 @@ fn without(secrets: &[&[u8]], answer: &[u8], most: usize) -> Vec<u8> {
 }
 
 /// Reads an answer up to the cap, the end of the time, or until it is broken off; the beginning of it as text, without
-/// the request's secrets, and the control characters that would blow it up where it is kept. And whether that was all of it.
+/// the request's secrets, and the control characters that would blow it up where it is kept. And all of it as it came, where it ended in time and that is asked for.
 async fn read(
     answer: Response<Incoming>,
     end: Instant,
     secrets: &[&[u8]],
-    keep: usize,
+    (keep, raw): (usize, bool),
     mut broken_off: Pin<&mut impl Future<Output = ()>>,
-) -> (Option<String>, bool) {
+) -> (Option<String>, Option<Vec<u8>>) {
     let heard = answer.extensions().get::<ReadCounter>().cloned();
     let mut body = answer.into_body();
     // Enough for a secret that begins within what is kept.
-    let most = keep + secrets.iter().map(|secret| secret.len()).max().unwrap_or(0);
+    let enough = keep + secrets.iter().map(|secret| secret.len()).max().unwrap_or(0);
+    let most = if raw { enough.max(READ_BYTES) } else { enough };
     let (mut kept, mut read, mut whole) = (Vec::new(), 0, false);
     while read < READ_BYTES {
         let frame = tokio::select! {
@@ -383,7 +390,7 @@ async fn read(
             text.pop();
         }
     }
-    ((!text.is_empty()).then_some(text), whole)
+    ((!text.is_empty()).then_some(text), (whole && read <= most).then_some(kept))
 }
 
 /// Did the call meet a connection that was kept, and that the receiver had closed?

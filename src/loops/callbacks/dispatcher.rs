@@ -3,9 +3,8 @@
 
 use super::{
     Sending, Signing, Verdict,
-    client::READ_BYTES,
     context::{DispatchContext, InFlight, Report},
-    outcome::CallOutcome,
+    outcome::{CallOutcome, keep_less},
     parked::Parked,
     request,
     slots::HostKey,
@@ -19,8 +18,8 @@ use dueq_store::{
     Ack, Call, CallCounts, CallEnd, Extend, Granted, HostTurn, InForce, Nack, NackKind,
     NackRequest, Settle,
 };
-use futures_util::future::{join_all, try_join_all};
-use http::{HeaderName, HeaderValue};
+use futures_util::future::join_all;
+use http::{HeaderName, HeaderValue, header};
 use serde_json::json;
 use std::{
     borrow::Cow,
@@ -40,6 +39,8 @@ pub(super) const LEASE_MS: u64 = 30_000;
 const EXTEND_BELOW_MS: Millis = LEASE_MS as Millis * 2 / 3;
 /// If a message was granted longer ago than this (ms), the topic's settings are checked again before its call.
 const RECHECK_AFTER_MS: Millis = 10;
+/// If a message was granted longer ago than this (ms), its lease is extended before its call, which shows whether it is still there.
+const GATHERED_MS: Millis = 2_000;
 /// The header with the instant at which the message was due, or due again.
 const DUE_AT: HeaderName = HeaderName::from_static("dueq-due-at");
 /// A message's own time limit, ms, from which on a call that it ends counts against the host.
@@ -133,18 +134,22 @@ impl Dispatcher {
                     let revision = topic.revision;
                     context = Arc::new(DispatchContext { revision, push, ..(*context).clone() });
                 }
-                let is_as_before = carried.first().is_some_and(|first| {
-                    let most = context.batch(&first.body).map_or(1, |batch| batch.max_messages);
-                    carried.len() <= most as usize && context.host(&first.body) == *host
-                });
-                if paused || !is_as_before {
+                if paused {
                     return Ok(false);
                 }
+            }
+            let is_as_before = carried.first().is_some_and(|first| {
+                let most = context.batch(&first.body).map_or(1, |batch| batch.max_messages);
+                carried.len() <= most as usize && context.host(&first.body) == *host
+            });
+            if !is_as_before {
+                return Ok(false);
             }
             if self.store.is_host_paused(host) {
                 return Ok(false);
             }
-            if left < EXTEND_BELOW_MS {
+            // Those that waited long for others may be gone.
+            if left < EXTEND_BELOW_MS || now - leased_at > GATHERED_MS {
                 self.extend_all(carried).await?;
             }
             if carried.is_empty()
@@ -152,9 +157,25 @@ impl Dispatcher {
             {
                 return Ok(false);
             }
-            let keys = carried.iter().filter(|granted| granted.frees_key);
-            let started = keys.map(|granted| self.store.start_call(&context.topic, granted.id));
-            try_join_all(started).await?;
+            if self.store.failing(host).is_some_and(|it| it.holds(&context.topic, &context.push)) {
+                // One attempt is enough to see whether it answers.
+                let others = carried.split_off(1);
+                self.give_back(&others, |granted| granted.due_at).await;
+            }
+            let started = join_all(carried.iter().map(async |granted| {
+                let start = self.store.start_call(&context.topic, granted.id);
+                !granted.frees_key || start.await.is_ok()
+            }));
+            let mut started = started.await.into_iter();
+            let refused = carried.extract_if(.., |_| !started.next().unwrap_or_default());
+            let refused: Vec<_> = refused.collect();
+            if !refused.is_empty() {
+                tracing::debug!("messages not called, since their keys may not be free");
+                self.give_back(&refused, |granted| granted.due_at).await;
+            }
+            if carried.is_empty() {
+                return Ok(false);
+            }
             Ok::<_, Error>(true)
         };
         match checked.await {
@@ -281,7 +302,7 @@ impl Dispatcher {
                 request::build(&id, topic, attempt, &first.body, push, &secrets, started_at)
                     .map_err(|error| error.to_string())
             }
-            true => match (self.body_of)(topic, carried) {
+            true => match (self.body_of)(topic, push, carried) {
                 Some(array) => {
                     let body = Body::new(Content::Json(array.into()), BTreeMap::new());
                     // The same messages may not come together again.
@@ -300,7 +321,9 @@ impl Dispatcher {
                     request.sign_by(topic, &signing_keys(&of, topic, publisher, &origin));
                 }
                 if is_batch {
-                    (request.whole_answer, request.keep_answer) = (true, READ_BYTES);
+                    request.names_failed = true;
+                    let plain = HeaderValue::from_static("identity");
+                    request.headers.insert(header::ACCEPT_ENCODING, plain);
                 } else if let Ok(due_at) = HeaderValue::try_from(format_instant(first.due_at)) {
                     // It tells the receiver how late the call is. It is ASCII.
                     request.headers.insert(DUE_AT, due_at);
@@ -311,7 +334,8 @@ impl Dispatcher {
             Err(error) => {
                 let report = CallReport { error: Some(error), ..CallReport::default() };
                 let verdict = Verdict::Retry { after: None };
-                return Some(CallOutcome { report, verdict, answered: None });
+                let (answered, failed) = (None, HashMap::new());
+                return Some(CallOutcome { report, verdict, answered, failed });
             }
         };
         let cancelled = async {
@@ -366,23 +390,13 @@ impl Dispatcher {
         context: &DispatchContext,
         carried: &[Granted],
         started_at: Millis,
-        mut outcome: CallOutcome,
+        outcome: CallOutcome,
     ) {
-        let mut failed = HashMap::new();
-        if carried.first().is_some_and(|first| context.batch(&first.body).is_some()) {
-            match outcome.failed() {
-                Ok(named) => failed = named,
-                Err(why) => {
-                    outcome.report.error = Some(why.to_owned());
-                    outcome.verdict = Verdict::Retry { after: None };
-                }
-            }
-            outcome.keep_answer(context.push.keep_answer_bytes as usize);
-        }
         let settled = carried.iter().map(|granted| {
-            let CallOutcome { mut report, mut verdict, .. } = outcome.clone();
-            if let Some(delay_ms) = failed.get(&granted.id) {
+            let (mut report, mut verdict) = (outcome.report.clone(), outcome.verdict);
+            if let Some(delay_ms) = outcome.failed.get(&granted.id) {
                 report.error = Some("the answer names it among those that failed".to_owned());
+                keep_less(&mut report);
                 verdict = Verdict::Retry { after: delay_ms.map(Duration::from_millis) };
             }
             self.settle_one(context, granted, Call { started_at, report }, verdict)

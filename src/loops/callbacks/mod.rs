@@ -29,7 +29,7 @@ pub use request::{CallRequest, NoUrl, build};
 use dispatcher::Dispatcher;
 use dueq_base::{metrics::Metrics, notify::Notifier, traces::Traces};
 use dueq_longpoll::LongPolls;
-use dueq_model::{SigningSecret, TopicName, error::Error};
+use dueq_model::{Push, SigningSecret, TopicName, error::Error};
 use dueq_store::{Granted, Store};
 use sender::Sender;
 use serde_json::json;
@@ -76,7 +76,7 @@ pub struct Sending {
     /// How long calls under way may go on once dueq stops.
     pub drain: Duration,
     /// The body of a call for many messages; `None` if one of them is damaged.
-    pub body_of: fn(&TopicName, &[Granted]) -> Option<Vec<u8>>,
+    pub body_of: fn(&TopicName, &Push, &[Granted]) -> Option<Vec<u8>>,
 }
 
 /// Sends the messages of all pushed topics until `stopping` is cancelled. Then calls under way may go on for the drain time,

@@ -9,6 +9,9 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+/// Bytes of an answer that are kept, if it does not deliver.
+pub(super) const KEPT_BYTES: usize = 1_024;
+
 /// The header by which a receiver forbids another attempt, with the value `never`.
 const RETRY_HEADER: &str = "dueq-retry";
 
@@ -35,6 +38,9 @@ pub struct CallOutcome {
     pub verdict: Verdict,
     /// Whether the host answered, other than with a 5xx. `None`: the call says nothing about that.
     pub answered: Option<bool>,
+    /// Messages of a call for many that failed although it delivered, and after how long (ms) each is tried again, if that
+    /// is said.
+    pub failed: HashMap<MessageId, Option<u64>>,
 }
 
 /// What the answer to a call for many messages may say: which of them failed.
@@ -51,25 +57,32 @@ struct FailedMessage {
     delay_ms: Option<u64>,
 }
 
-impl CallOutcome {
-    /// Returns the messages that failed although their call delivered, and after how long (ms) each is tried again, if the
-    /// receiver says so. An answer that is no JSON object names none. Errors: it is one, and does not say which failed.
-    pub(super) fn failed(&self) -> Result<HashMap<MessageId, Option<u64>>, &'static str> {
-        let answer = self.report.answer.as_deref().unwrap_or_default().trim_start();
-        if self.verdict != Verdict::Delivered || !answer.starts_with('{') {
-            return Ok(HashMap::new());
-        }
-        let read: BatchAnswer = serde_json::from_str(answer)
-            .map_err(|_| "the answer's `failed` is no list of objects with an `id`")?;
-        Ok(read.failed.into_iter().flatten().map(|it| (it.id, it.delay_ms)).collect())
+/// Returns the messages that failed although their call delivered, and after how long (ms) each is tried again, if the
+/// receiver says so in its answer. One that is no JSON object names none. Errors: it is not known which failed, as the answer was
+/// cut off (`None`), is encoded, or has a `failed` that cannot be read.
+pub(super) fn failed_messages(
+    headers: &HeaderMap,
+    body: Option<&[u8]>,
+) -> Result<HashMap<MessageId, Option<u64>>, &'static str> {
+    let body = body.ok_or("the answer was cut off, so that it does not say which failed")?;
+    if headers.get(header::CONTENT_ENCODING).is_some_and(|value| value != "identity") {
+        return Err("the answer is encoded, so that it does not say which failed");
     }
+    let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body).trim_ascii_start();
+    if !body.starts_with(b"{") {
+        return Ok(HashMap::new());
+    }
+    let read: BatchAnswer = serde_json::from_slice(body)
+        .map_err(|_| "the answer's `failed` is no list of objects with an `id`")?;
+    Ok(read.failed.into_iter().flatten().map(|it| (it.id, it.delay_ms)).collect())
+}
 
-    /// Keeps no more than so many bytes of the answer.
-    pub(super) fn keep_answer(&mut self, most: usize) {
-        let Some(answer) = &mut self.report.answer else { return };
+/// Keeps no more of an answer than is kept of one that does not deliver.
+pub(super) fn keep_less(report: &mut CallReport) {
+    report.headers.clear();
+    if let Some(answer) = &mut report.answer {
         let fits = |at: &usize| answer.is_char_boundary(*at);
-        answer.truncate((0..=most.min(answer.len())).rev().find(fits).unwrap_or(0));
-        self.report.answer.take_if(|answer| answer.is_empty());
+        answer.truncate((0..=KEPT_BYTES.min(answer.len())).rev().find(fits).unwrap_or(0));
     }
 }
 

@@ -33,8 +33,8 @@ pub struct CallRequest {
     pub client_cert: Option<String>,
     /// Bytes of the answer's body that are kept, at most.
     pub keep_answer: usize,
-    /// The whole answer must be read: it may say which messages failed.
-    pub whole_answer: bool,
+    /// It carries many messages, and the answer may name those that failed.
+    pub names_failed: bool,
     /// All headers except those that the HTTP client sets itself.
     pub headers: HeaderMap,
     /// The payload.
@@ -161,7 +161,7 @@ pub fn build(
         auth,
         client_cert,
         keep_answer,
-        whole_answer: false,
+        names_failed: false,
         headers,
         body,
         now,

@@ -9,7 +9,7 @@ use super::{
     slots::{Gate, Gates, HostKey, Limits, Offered, Parking, Slots},
 };
 use dueq_base::metrics::CallMetrics;
-use dueq_model::{CallPlace, Push, TopicName, error::Error};
+use dueq_model::{CallPlace, Millis, Push, TopicName, error::Error};
 use dueq_store::{Failing, Granted, Grants, LeaseOptions, Places};
 use futures_util::future::{BoxFuture, FutureExt as _};
 use std::{cmp::Reverse, collections::HashMap, sync::Arc, time::Duration};
@@ -25,8 +25,10 @@ const LEASE_WAIT: Duration = Duration::from_secs(30);
 const MAX_MESSAGES: u64 = 128;
 /// Maximum size of the payloads per lease.
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
-/// Bytes of payload at which a call for many messages begins.
-const CALL_BYTES: u64 = 1024 * 1024;
+/// Bytes at which a call for many messages begins.
+const CALL_BYTES: usize = 1024 * 1024;
+/// What a message has besides payload and headers, about.
+const MESSAGE_BYTES: usize = 512;
 /// How often to check for messages to park or to fetch back.
 const PARK_INTERVAL: Duration = Duration::from_millis(50);
 /// Minimum pause between two checks of the rate. The calls that it allows meanwhile are made together.
@@ -337,20 +339,26 @@ impl Sender {
         };
         self.dispatcher.store.bury_damaged(&mut grants).await;
         let (now, mut calls) = (Instant::now(), Vec::new());
+        let mut bytes: usize = self.gathered.iter().map(bytes_of).sum();
         for granted in grants.take() {
             let Some(batch) = context.batch(&granted.body) else {
                 calls.push(vec![granted]);
                 continue;
             };
-            let wait = Duration::from_millis(batch.max_wait_ms.unsigned_abs());
-            let bytes: u64 = self.gathered.iter().map(|it| it.payload_bytes).sum();
-            if bytes + granted.payload_bytes > CALL_BYTES && !self.gathered.is_empty() {
+            // It may have been leased before the topic had these settings.
+            let left = granted.lease_expires_at - self.dispatcher.store.now() - LEASE_MS as Millis;
+            let wait = batch.max_wait_ms.min(left).max(0).unsigned_abs();
+            let (until, more) = (now + Duration::from_millis(wait), bytes_of(&granted));
+            if bytes + more > CALL_BYTES && !self.gathered.is_empty() {
                 calls.push(self.take_gathered());
+                bytes = 0;
             }
-            self.gather_until.get_or_insert(now + wait);
+            bytes += more;
+            self.gather_until = Some(self.gather_until.map_or(until, |known| known.min(until)));
             self.gathered.push(granted);
-            if self.gathered.len() >= batch.max_messages as usize {
+            if self.gathered.len() >= batch.max_messages as usize || bytes >= CALL_BYTES {
                 calls.push(self.take_gathered());
+                bytes = 0;
             }
         }
         self.offer_calls(&context, calls, limits).await;
@@ -368,7 +376,7 @@ impl Sender {
             let Some(host) = carried.first().map(|first| context.host(&first.body)) else {
                 continue;
             };
-            let bytes = carried.iter().map(|it| it.payload_bytes as usize).sum();
+            let bytes = carried.iter().map(bytes_of).sum();
             match self.slots.offer(host.clone(), bytes, carried, now, limits) {
                 Offered::Begin(carried) => self.dispatcher.begin(context.clone(), host, carried),
                 Offered::Wait => {}
@@ -450,6 +458,12 @@ fn limits_of(push: &Push) -> Limits {
         in_flight: push.max_in_flight as usize,
         per_host: push.max_in_flight_per_host as usize,
     }
+}
+
+/// The bytes of a message, payload, headers and the rest.
+fn bytes_of(granted: &Granted) -> usize {
+    let headers = granted.body.headers.iter().map(|(name, value)| name.len() + value.len());
+    granted.payload_bytes as usize + headers.sum::<usize>() + MESSAGE_BYTES
 }
 
 /// The most messages that one call carries.

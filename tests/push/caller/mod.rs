@@ -44,7 +44,7 @@ fn request(url: &str) -> CallRequest {
         auth: None,
         client_cert: None,
         keep_answer: 1_024,
-        whole_answer: false,
+        names_failed: false,
         headers: HeaderMap::new(),
         body: Bytes::from_static(b"abc"),
         now: 1_763_700_000_000,

@@ -199,7 +199,7 @@ impl Found {
         let member = self.places.member()?;
         // A damaged score, which is no instant, must not keep the other messages.
         let due_at = int(self.places.value()?).unwrap_or_default().clamp(0, MAX_DUE);
-        let (attempt, attempts_left, priority, key, group) = match self.special {
+        let (attempt, attempts_left, priority, mut key, group) = match self.special {
             true => {
                 let facts = &mut self.facts;
                 (facts.int()?, facts.int()?, facts.int()?, facts.text()?, facts.text()?)
@@ -219,6 +219,10 @@ impl Found {
         let Ok(body) = decode(body, &id, &partition.topic) else {
             return Ok(Some(Err((id, claims))));
         };
+        let mut frees_key = false;
+        if partition.topic.settings.push.is_some() && !key.is_empty() {
+            frees_key = key.remove(0) == 'g';
+        }
         Ok(Some(Ok(Granted {
             id,
             due_at,
@@ -227,8 +231,8 @@ impl Found {
             payload_bytes: body.content.payload().len() as u64,
             body,
             priority: priority as u8,
-            frees_key: key.starts_with('\0'),
-            key: Some(key.trim_start_matches('\0').to_owned()).filter(|key| !key.is_empty()),
+            frees_key,
+            key: (!key.is_empty()).then_some(key),
             group: (!group.is_empty()).then_some(group),
             lease_expires_at: lease_ends,
         })))
