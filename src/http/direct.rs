@@ -80,7 +80,7 @@ impl Api {
         // The router knows whose such a request is.
         match hot.filter(|_| !request.headers().contains_key(sqs::TARGET)) {
             Some(hot) => Either::Left(self.run(hot, request)),
-            None if query::has(&request) => {
+            None if query::has(&request, self.state.access.is_open()) => {
                 let api = self.clone();
                 Either::Right(async move { api.answer_query(request).await }.boxed())
             }

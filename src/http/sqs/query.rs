@@ -62,21 +62,25 @@ const SHAPES: [(&str, &str, &str); 14] = [
     ("QueueUrls", "QueueUrl", ""),
 ];
 
-/// Is this a request in the query protocol, at a place where SDKs send it? No page of a browser sends one by GET: that would
-/// have whoever looks at a foreign page change queues.
-pub fn has(request: &Request) -> bool {
+/// Is this a request in the query protocol, at a place where SDKs send it? Where there are no keys (`is_open`), a GET without a
+/// signature in its header only reads: a foreign page can have any browser send one.
+pub fn has(request: &Request, is_open: bool) -> bool {
     let (uri, headers) = (request.uri(), request.headers());
     let is_form = || {
         let of_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
         of_type.is_some_and(|it| it.starts_with(FORM))
     };
-    let names_action =
-        || decoded(uri.query().unwrap_or_default()).iter().any(|(name, _)| name == "Action");
+    let query = decoded(uri.query().unwrap_or_default());
+    let action = query.iter().find(|(name, _)| name == "Action").map(|(_, action)| action);
+    let names_action = || action.is_some();
+    let changes =
+        !action.is_none_or(|action| action.starts_with("Get") || action.starts_with("List"));
     let may_be = match *request.method() {
         Method::POST => !headers.contains_key(TARGET) && (is_form() || names_action()),
         Method::GET => {
             (names_action() || uri.path().starts_with("/sqs/"))
                 && !headers.contains_key(header::ACCEPT_LANGUAGE)
+                && !(is_open && changes && !headers.contains_key(header::AUTHORIZATION))
         }
         _ => false,
     };

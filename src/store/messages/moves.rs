@@ -33,6 +33,8 @@ const MAX_TASKS: usize = 10;
 const KEPT_MS: Millis = 1_209_600_000;
 /// Messages that are moved together.
 const TOGETHER: u64 = 500;
+/// Payload bytes that are moved together, at most.
+const STEP_BYTES: u64 = 1024 * 1024;
 /// Ready messages that a redrive looks at to know whether any is to be moved.
 const LOOKED_AT: u64 = 100;
 /// How long a step has (ms). The leases of an instance that died are over by then.
@@ -221,6 +223,11 @@ impl Store {
         let note = |tasks: &mut Vec<MoveTask>| {
             let Some(task) = tasks.iter_mut().find(|it| it.id == task.id) else { return false };
             task.moved += moved;
+            // Another instance may have ended it during this step.
+            if !task.is_active() {
+                is_over = true;
+                return true;
+            }
             task.state = match &stop {
                 _ if task.state == MoveState::Cancelling => MoveState::Cancelled,
                 Some(Stop::Empty) => MoveState::Completed,
@@ -278,12 +285,16 @@ impl Store {
             let most = TOGETHER.min(most - sum.done as u64);
             let moving = Moving { to: None, most, due: &due, may };
             let _turn = round.turn().await;
-            let (moved, left, _) = self.move_some(name, &moving, sum.done - from).await?;
+            let (moved, left, stop) = self.move_some(name, &moving, sum.done - from).await?;
             sum.done += moved;
-            kept.push(left);
             if moved == 0 {
+                if matches!(stop, Some(Stop::Later | Stop::Failed(_))) {
+                    let ready = self.topic(name).await?.1.ready;
+                    sum.remaining += ready + left.messages().len() as i64;
+                }
                 return Ok(());
             }
+            kept.push(left);
         }
         sum.remaining += self.topic(name).await?.1.ready;
         Ok(())
@@ -305,7 +316,7 @@ impl Store {
         let want = LeaseOptions {
             push: false,
             max_messages: moving.most,
-            max_bytes: MAX_MAX_BYTES,
+            max_bytes: STEP_BYTES,
             lease_ms: Some(LEASE_MS),
         };
         let mode = LeaseMode::Now(Instant::now() + Duration::from_secs(1));
@@ -314,7 +325,11 @@ impl Store {
         let (mut left, failed) = (outcome.grants, outcome.failed);
         self.bury_damaged(&mut left).await;
         if left.messages.is_empty() {
-            let waits = failed.is_some() || from.settings.paused;
+            let is_limited =
+                from.settings.rate_per_s.is_some() || from.settings.max_leased.is_some();
+            let waits = failed.is_some()
+                || from.settings.paused
+                || is_limited && self.topic(name).await?.1.ready > 0;
             return Ok((0, left, Some(if waits { Stop::Later } else { Stop::Empty })));
         }
         let mut groups: BTreeMap<TopicName, Vec<Granted>> = BTreeMap::new();
