@@ -164,8 +164,8 @@ async fn a_signature_names_the_key_in_the_header_or_the_query_and_the_key_does_w
     let client = dueq.client();
     let path = format!("/000000000000/{queue}");
     let credential = |key: &str| format!("{key}/20261126/eu-west-1/sqs/aws4_request");
-    let (good, bad) = (credential(file.key("sender")), credential("dq_wrong-key-of-nobody"));
-    // Nobody reads what a stranger sends.
+    let (good, bad) = (credential(file.key("sender")), credential("dq_wrong-key-of-no-one"));
+    // The body of an unknown sender is not read.
     let large = "x".repeat(100_000);
     for (form, known, wrong) in [
         ("Action=SendMessage", "200", "InvalidClientTokenId"),

@@ -102,7 +102,7 @@ answer! {
 }
 
 answer! {
-    /// A message as whoever works on it gets it.
+    /// A message as its receiver gets it.
     struct ReceivedMessage<'a> {
         /// Its id, a UUID.
         id: MessageId,
@@ -304,16 +304,24 @@ fn leased_message<'a>(
     message: &'a Granted,
     now: i64,
 ) -> Option<LeasedMessage<'a>> {
+    let headers = match &message.body.secrets {
+        None => Cow::Borrowed(&message.body.headers),
+        Some(secrets) => Cow::Owned(masked(&message.body.headers, |name| secrets.has(name))),
+    };
     Some(LeasedMessage {
-        message: Flat(received_message(topic, message)?),
+        message: Flat(received_message(topic, message, headers)?),
         lease_token: Text::new(store.token(&message.id, &message.claims)),
         lease_ms: (message.lease_expires_at - now.max(message.claims.granted_at)).max(0),
         lease_expires_at: Instant(message.lease_expires_at),
     })
 }
 
-/// The same without the lease.
-fn received_message<'a>(topic: &'a TopicName, message: &'a Granted) -> Option<ReceivedMessage<'a>> {
+/// The same without the lease, with these headers.
+fn received_message<'a>(
+    topic: &'a TopicName,
+    message: &'a Granted,
+    headers: Cow<'a, BTreeMap<String, String>>,
+) -> Option<ReceivedMessage<'a>> {
     let content = RenderedContent::of(&message.body);
     if matches!(message.body.content, Content::Json(_)) && content.payload.is_none() {
         return None;
@@ -322,10 +330,7 @@ fn received_message<'a>(topic: &'a TopicName, message: &'a Granted) -> Option<Re
         id: message.id,
         topic,
         content: Flat(content),
-        headers: match &message.body.secrets {
-            None => Cow::Borrowed(&message.body.headers),
-            Some(secrets) => Cow::Owned(masked(&message.body.headers, |name| secrets.has(name))),
-        },
+        headers,
         key: message.key.as_deref(),
         group: message.group.as_deref(),
         priority: message.priority,
@@ -345,8 +350,7 @@ pub fn call_body(topic: &TopicName, push: &Push, messages: &[Granted]) -> Option
         array.push(if array.is_empty() { b'[' } else { b',' });
         let Granted { body, .. } = message;
         let headers = masked(&body.headers, |name| push.is_secret(name) || body.is_secret(name));
-        let headers = Cow::Owned(headers);
-        let shown = ReceivedMessage { headers, ..received_message(topic, message)? };
+        let shown = received_message(topic, message, Cow::Owned(headers))?;
         Written::write(&shown, &mut array).ok()?;
     }
     array.push(b']');

@@ -1,6 +1,7 @@
 //! SQS's protocols: boto3, the AWS SDKs and what is built on them work with `endpoint_url` set to `<base>/sqs`. All here is about
-//! JSON; [`query`] translates the older protocol. A queue is a topic. What a client asks for is done by the same operations of the store that dueq's own routes use; this module
-//! reads SQS's requests and writes its answers and errors. `src/guide/sqs.md` says what maps to what.
+//! JSON; [`query`] translates the older protocol. A queue is a topic. What a client asks for is done by the same operations of
+//! the store that dueq's own routes use; this module reads SQS's requests and writes its answers and errors. `src/guide/sqs.md`
+//! says what maps to what.
 //!
 //! The access key ID is the API key. The signature is not checked, since dueq knows keys by their hashes alone. Each action
 //! needs a verb on the queue, as dueq's own operations do.

@@ -66,25 +66,27 @@ const SHAPES: [(&str, &str, &str); 14] = [
 /// signature in its header only reads: a foreign page can have any browser send one.
 pub fn has(request: &Request, is_open: bool) -> bool {
     let (uri, headers) = (request.uri(), request.headers());
+    // Other requests cost no more than this.
+    if !is_place(uri.path()) {
+        return false;
+    }
     let is_form = || {
         let of_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
         of_type.is_some_and(|it| it.starts_with(FORM))
     };
     let query = decoded(uri.query().unwrap_or_default());
     let action = query.iter().find(|(name, _)| name == "Action").map(|(_, action)| action);
-    let names_action = || action.is_some();
     let changes =
         !action.is_none_or(|action| action.starts_with("Get") || action.starts_with("List"));
-    let may_be = match *request.method() {
-        Method::POST => !headers.contains_key(TARGET) && (is_form() || names_action()),
+    match *request.method() {
+        Method::POST => !headers.contains_key(TARGET) && (is_form() || action.is_some()),
         Method::GET => {
-            (names_action() || uri.path().starts_with("/sqs/"))
+            (action.is_some() || uri.path().starts_with("/sqs/"))
                 && !headers.contains_key(header::ACCEPT_LANGUAGE)
                 && !(is_open && changes && !headers.contains_key(header::AUTHORIZATION))
         }
         _ => false,
-    };
-    may_be && is_place(uri.path())
+    }
 }
 
 /// `/`, `/sqs` and below, or a queue of an account, `/{account}/{queue}`.

@@ -4,7 +4,9 @@
 use super::{
     args::ClientCert,
     dial::{CONNECT_TIMEOUT, Connector, DialError, Dialler, connector, for_people},
-    outcome::{CallOutcome, KEPT_BYTES, NoAnswer, Verdict, failed_messages, keep_less, verdict},
+    outcome::{
+        CallOutcome, KEPT_BYTES, NoAnswer, Verdict, cut, failed_messages, keep_less, verdict,
+    },
     request::CallRequest,
     tokens::Tokens,
     wire::ReadCounter,
@@ -382,10 +384,7 @@ async fn read(
     let shown = without(secrets, &kept, keep);
     let mut text: String = String::from_utf8_lossy(&shown).chars().map(plain).collect();
     if read > keep || text.len() > keep {
-        // A character that was cut through is left out.
-        let fits = |at: &usize| text.is_char_boundary(*at);
-        let whole = (0..=keep.min(text.len())).rev().find(fits).unwrap_or(0);
-        text.truncate(whole);
+        cut(&mut text, keep);
         if read > keep && text.ends_with(char::REPLACEMENT_CHARACTER) {
             text.pop();
         }

@@ -295,24 +295,24 @@ impl Dispatcher {
             secrets.extend_from_slice(&of);
         }
         let is_batch = context.batch(&first.body).is_some();
-        let request = match is_batch {
+        let (id, attempt, body) = match is_batch {
             false => {
                 let attempt = Some(first.claims.attempt);
-                let id = first.id.to_string();
-                request::build(&id, topic, attempt, &first.body, push, &secrets, started_at)
-                    .map_err(|error| error.to_string())
+                (first.id.to_string(), attempt, Ok(Cow::Borrowed(&first.body)))
             }
-            true => match (self.body_of)(topic, push, carried) {
-                Some(array) => {
-                    let body = Body::new(Content::Json(array.into()), BTreeMap::new());
-                    // The same messages may not come together again.
-                    let id = format!("batch_{}", Uuid::new_v4().simple());
-                    request::build(&id, topic, None, &body, push, &secrets, started_at)
-                        .map_err(|error| error.to_string())
-                }
-                None => Err("the stored body of a message is damaged".to_owned()),
-            },
+            true => {
+                let array = (self.body_of)(topic, push, carried)
+                    .map(|array| Body::new(Content::Json(array.into()), BTreeMap::new()));
+                let body =
+                    array.ok_or_else(|| "the stored body of a message is damaged".to_owned());
+                // The same messages may not come together again.
+                (format!("batch_{}", Uuid::new_v4().simple()), None, body.map(Cow::Owned))
+            }
         };
+        let request = body.and_then(|body| {
+            request::build(&id, topic, attempt, &body, push, &secrets, started_at)
+                .map_err(|error| error.to_string())
+        });
         let mut request = match request {
             Ok(mut request) => {
                 request.timeout = request.timeout.min(self.longest);

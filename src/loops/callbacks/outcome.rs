@@ -81,9 +81,14 @@ pub(super) fn failed_messages(
 pub(super) fn keep_less(report: &mut CallReport) {
     report.headers.clear();
     if let Some(answer) = &mut report.answer {
-        let fits = |at: &usize| answer.is_char_boundary(*at);
-        answer.truncate((0..=KEPT_BYTES.min(answer.len())).rev().find(fits).unwrap_or(0));
+        cut(answer, KEPT_BYTES);
     }
+}
+
+/// Leaves at most so many bytes of a text, and out a character that is cut through.
+pub(super) fn cut(text: &mut String, most: usize) {
+    let fits = |at: &usize| text.is_char_boundary(*at);
+    text.truncate((0..=most.min(text.len())).rev().find(fits).unwrap_or(0));
 }
 
 /// Why a call got no answer.
