@@ -19,7 +19,7 @@ pub struct TopicName(Arc<str>);
 pub struct InvalidTopicName;
 
 /// One topic, or all whose names begin alike: a name, or the beginning of one and `*`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct TopicPattern {
     /// The name, or its beginning.
     pub text: Box<str>,

@@ -172,6 +172,26 @@ async fn a_task_fails_where_a_message_has_no_place_to_go() {
 }
 
 #[tokio::test]
+async fn a_message_that_is_refused_stays_and_the_others_move() {
+    let client = client().await;
+    let dead = new_queue(&client, None).await;
+    let to = new_queue(&client, None).await;
+    new_queue(&client, Some(&dead)).await;
+    for bytes in [1, 2_000, 2] {
+        let body = json!({"QueueUrl": dead, "MessageBody": "x".repeat(bytes)});
+        action(&client, "/sqs", "SendMessage", body).await.expect(200);
+    }
+    let small = json!({"QueueUrl": to, "Attributes": {"MaximumMessageSize": "1024"}});
+    action(&client, "/sqs", "SetQueueAttributes", small).await.expect(200);
+    start(&client, &dead, json!({"DestinationArn": arn(&to)})).await.expect(200);
+    let task = latest(&client, &dead, "FAILED").await;
+    assert_eq!(task["ApproximateNumberOfMessagesMoved"], 2, "{task}");
+    assert_eq!(client.count(&to, "ready").await, 2);
+    eventually("one is left", || async { (client.count(&dead, "ready").await == 1).then_some(()) })
+        .await;
+}
+
+#[tokio::test]
 async fn wrong_move_tasks_are_refused_as_by_aws() {
     let client = client().await;
     let (dead, plain) = (new_queue(&client, None).await, new_queue(&client, None).await);
@@ -250,8 +270,9 @@ async fn a_key_needs_to_operate_on_the_source_and_to_publish_to_the_targets() {
     let all = client().await;
     let dead = new_queue(&all, None).await;
     let (queue, to) = (new_queue(&all, Some(&dead)).await, new_queue(&all, None).await);
+    let other = new_queue(&all, Some(&dead)).await;
     let file = KeyFile::of(&[
-        ("operator", &format!("operate:{dead} publish:{to}")),
+        ("operator", &format!("operate:{dead} publish:{to} publish:{other}")),
         ("reader", &format!("read:{dead} publish:*")),
     ]);
     let dueq = file.start().await;
@@ -262,6 +283,16 @@ async fn a_key_needs_to_operate_on_the_source_and_to_publish_to_the_targets() {
     // A redrive leaves what it may not move.
     let redriven = operator.redrive_topic(&dead, json!({})).await.expect(200);
     assert_eq!((redriven.number("redriven"), all.count(&dead, "ready").await), (0, 2));
+    // Where the messages came from counts, not only which queues send theirs now.
+    let policy = json!({"QueueUrl": queue, "Attributes": {"RedrivePolicy": ""}});
+    action(&all, "/sqs", "SetQueueAttributes", policy).await.expect(200);
+    eventually("the policy is gone", || async {
+        (start(&operator, &dead, json!({})).await.status == 200).then_some(())
+    })
+    .await;
+    latest(&reader, &dead, "FAILED").await;
+    eventually("both are left", || async { (all.count(&dead, "ready").await == 2).then_some(()) })
+        .await;
     start(&operator, &dead, json!({"DestinationArn": arn(&to)})).await.expect(200);
     latest(&reader, &dead, "COMPLETED").await;
     assert_eq!(all.count(&to, "ready").await, 2);

@@ -17,7 +17,7 @@ use axum::{
     extract::FromRequestParts,
     http::{HeaderName, HeaderValue, request::Parts},
 };
-use dueq_model::{MessageId, TopicName, error::Error};
+use dueq_model::{MessageId, TopicName, TopicPattern, error::Error};
 use dueq_store::{Maker, NewMessage, Store};
 use futures_util::future::join_all;
 use std::{collections::HashMap, future::Future, sync::Arc};
@@ -254,6 +254,11 @@ impl Caller {
             return Ok(());
         }
         Err(self.lacks(&format!("{}:{topic}", verb.word())))
+    }
+
+    /// The topics that they may do this to; `None`: all.
+    pub fn limits(&self, verb: Verb) -> Option<Vec<TopicPattern>> {
+        self.key.entry.scopes.limits(verb)
     }
 
     /// May they change messages of this topic, which the operation need not do? If so, the audit log keeps that they may have.

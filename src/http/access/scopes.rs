@@ -144,6 +144,11 @@ impl Scopes {
         kept
     }
 
+    /// The topics that it may do this to; `None`: all.
+    pub fn limits(&self, verb: Verb) -> Option<Vec<TopicPattern>> {
+        (!self.may_to_all(verb)).then(|| self.patterns_of(verb).cloned().collect())
+    }
+
     fn patterns_of(&self, verb: Verb) -> impl Iterator<Item = &TopicPattern> {
         self.patterns.iter().filter(move |(of, _)| *of == verb).map(|(_, pattern)| pattern)
     }

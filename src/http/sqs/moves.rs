@@ -130,6 +130,7 @@ pub async fn start_move(call: &Call<'_>, request: MoveMessages) -> Result<Respon
     getrandom::fill(&mut id).map_err(|_| dueq_model::error::Error::Internal)?;
     let task = MoveTask {
         id: hex::encode(id),
+        only: to.is_none().then(|| call.caller.limits(Verb::Publish)).flatten(),
         to,
         rate: rate.map(|rate| rate as u64),
         started_at: store.now(),

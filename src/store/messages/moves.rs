@@ -21,7 +21,7 @@ use crate::{
     types::{Due, Idempotency, IfAbsent, MessageOptions, NewMessage},
 };
 use deadpool_redis::redis::Value;
-use dueq_model::{Body, MAX_MAX_BYTES, Millis, State, TopicName, error::Error};
+use dueq_model::{Body, MAX_MAX_BYTES, Millis, State, TopicName, TopicPattern, error::Error};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
@@ -68,6 +68,9 @@ pub struct MoveTask {
     pub id: String,
     /// Where to; `None`: back to where each died.
     pub to: Option<TopicName>,
+    /// Where messages may go back to; `None`: anywhere.
+    #[serde(default)]
+    pub only: Option<Vec<TopicPattern>>,
     /// Messages per second, at most.
     pub rate: Option<u64>,
     /// When it began, ms.
@@ -203,7 +206,11 @@ impl Store {
         };
         let (mut moved, mut stop) = (0, None);
         if task.state == MoveState::Running {
-            let (due, may) = (|_| Due::After(0), |_: &TopicName| true);
+            let due = |_| Due::After(0);
+            let may = |to: &TopicName| {
+                let has = |only: &Vec<TopicPattern>| only.iter().any(|it| it.has(to.as_str()));
+                task.only.as_ref().is_none_or(has)
+            };
             let most = task.rate.unwrap_or(TOGETHER);
             let moving = Moving { to: task.to.as_ref(), most, due: &due, may: &may };
             let left;
@@ -230,6 +237,8 @@ impl Store {
             }
             task.state = match &stop {
                 _ if task.state == MoveState::Cancelling => MoveState::Cancelled,
+                // What cannot be moved holds up nothing else.
+                _ if moved > 0 => MoveState::Running,
                 Some(Stop::Empty) => MoveState::Completed,
                 Some(Stop::Failed(_)) => MoveState::Failed,
                 _ => MoveState::Running,
@@ -343,15 +352,23 @@ impl Store {
         let (mut moved, mut stop) = (0, None);
         for (to, granted) in groups {
             let target = self.known_topic(&to).await?;
-            let copies = granted
-                .iter()
-                .zip(before + moved..)
-                .map(|(granted, n)| copy(&from, target.as_deref(), granted, (moving.due)(n)));
-            let published = self.publish_batch(&to, copies.collect(), IfAbsent::Refuse).await;
+            let copies = || {
+                let numbered = granted.iter().zip(before + moved..);
+                numbered.map(|(it, n)| copy(&from, target.as_deref(), it, (moving.due)(n)))
+            };
+            let published = self.publish_batch(&to, copies().collect(), IfAbsent::Refuse).await;
             let published = match published {
                 Ok(published) => published,
                 Err(error @ (Error::RedisUnavailable | Error::OutcomeUnknown)) => {
                     return Err(error);
+                }
+                // One of them was refused.
+                Err(Error::PayloadTooLarge(_) | Error::OfMessage(..)) => {
+                    let mut each = Vec::new();
+                    for copy in copies() {
+                        each.push(self.publish(&to, copy, IfAbsent::Refuse).await);
+                    }
+                    each
                 }
                 Err(error) => vec![Err(error); granted.len()],
             };
