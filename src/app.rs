@@ -12,7 +12,7 @@ use dueq_base::{
     traces::Traces,
 };
 use dueq_http::{
-    self as http, Budget, Handshakes, TrustedProxies,
+    self as http, Budget, Handshakes, SqsWaits, TrustedProxies,
     access::Access,
     server::{self, Service},
 };
@@ -211,6 +211,8 @@ async fn serve(
         budget: budget.clone(),
         public_url: public_url.clone(),
         hide_payloads: config.http.ui_hide_payloads,
+        sqs_account: config.http.sqs_account.clone(),
+        sqs_waits: config.http.sqs_waits.then(SqsWaits::default),
         proxies: proxies.clone(),
         traces: traces.clone(),
         signing: secrets.clone(),

@@ -63,6 +63,13 @@ pub struct HttpArgs {
     /// Show sizes instead of payloads in the dashboard. The API still gives them to every key that may read them.
     #[arg(long, env = "DUEQ_UI_HIDE_PAYLOADS", value_parser = BoolishValueParser::new())]
     pub ui_hide_payloads: bool,
+    /// Account in the URLs and ARNs of SQS's queues, 12 digits.
+    #[arg(long, env = "DUEQ_SQS_ACCOUNT", value_name = "ID", default_value = "000000000000", value_parser = account)]
+    pub sqs_account: String,
+    /// Have clients of SQS wait as with AWS, for tests of theirs: 60 s between two purges of a queue, and before the name of
+    /// one that was deleted is free. Each instance counts for itself.
+    #[arg(long, env = "DUEQ_SQS_WAITS", value_parser = BoolishValueParser::new())]
+    pub sqs_waits: bool,
     /// Network or address of a proxy that is believed about where requests come from (X-Forwarded-For, Forwarded),
     /// repeatable.
     #[arg(
@@ -90,6 +97,11 @@ impl HttpArgs {
         let (cert, key) = (self.tls_cert.clone()?, self.tls_key.clone()?);
         Some(Identity { cert, key })
     }
+}
+
+fn account(text: &str) -> Result<String, &'static str> {
+    let is_good = text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_good.then(|| text.to_owned()).ok_or("expected 12 digits")
 }
 
 /// A network, or an address as one of its own. IPv4 that is written as IPv6 becomes IPv4, as the addresses of peers do.

@@ -37,6 +37,7 @@ pub use messages::completion::report;
 pub use server::{
     budget::Budget, connections::max_connections, handshake::Handshakes, proxies::TrustedProxies,
 };
+pub use sqs::SqsWaits;
 
 use access::{Access, Need};
 use axum::{
@@ -96,6 +97,10 @@ pub struct Settings {
     pub public_url: PublicUrl,
     /// The dashboard shows no payloads.
     pub hide_payloads: bool,
+    /// The account in the URLs and ARNs of SQS's queues.
+    pub sqs_account: String,
+    /// Which of them wait, if they do as with AWS.
+    pub sqs_waits: Option<SqsWaits>,
     /// The proxies that are trusted to say where requests come from.
     pub proxies: Arc<TrustedProxies>,
     /// Where requests are traced, if they are.

@@ -1,4 +1,4 @@
-//! SQS's protocol by the clients that people have: boto3, celery's transport, the AWS SDK for JavaScript and sqs-consumer.
+//! SQS's protocol by the clients that people have: boto3, celery's transport, dramatiq's broker, the AWS SDK for JavaScript and sqs-consumer.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -49,7 +49,7 @@ async fn passes_by_boto3(is_old: bool) {
 
 #[tokio::test]
 #[ignore = "needs clients of SQS: make test-all"]
-async fn boto3_and_celery_work_as_with_sqs() {
+async fn boto3_celery_and_dramatiq_work_as_with_sqs() {
     passes_by_boto3(false).await;
 }
 

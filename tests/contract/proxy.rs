@@ -86,6 +86,7 @@ async fn what_is_no_url_or_network_is_refused() {
         ("--public-url", "https://q.example/?a=b"),
         ("--public-url", "https://u:p@q.example/"),
         ("--public-url", ""),
+        ("--sqs-account", "12345678901"),
         ("--trusted-proxy", "proxy.example"),
         ("--trusted-proxy", "10.0.0.0/33"),
         ("--trusted-proxy", "10.0.0.1,"),

@@ -111,7 +111,7 @@ async fn unknown_attributes_are_left_out_and_a_star_is_all() {
 #[tokio::test]
 async fn empty_tags_wrong_policies_and_foreign_handles_are_refused_in_the_words_of_aws() {
     let (client, queue) = (client().await, topic("sqs-small"));
-    let reuse = json!({"KmsDataKeyReusePeriodSeconds": "300"});
+    let reuse = json!({"KmsDataKeyReusePeriodSeconds ": "300"});
     for _ in 0..2 {
         let body = json!({"QueueName": queue, "Attributes": reuse});
         action(&client, "/sqs", "CreateQueue", body).await.expect(200);
@@ -119,16 +119,18 @@ async fn empty_tags_wrong_policies_and_foreign_handles_are_refused_in_the_words_
     let all = json!({"QueueUrl": queue, "AttributeNames": ["All"]});
     let shown = action(&client, "/sqs", "GetQueueAttributes", all).await.expect(200);
     assert!(!shown.json().to_string().contains("Kms"), "{shown}");
+    let many: serde_json::Map<_, _> = (0..51).map(|n| (format!("{n}"), json!("x"))).collect();
     let policy = |text: &str| json!({"QueueUrl": queue, "Attributes": {"Policy": text}});
     for (name, body, words) in [
         ("TagQueue", json!({"QueueUrl": queue, "Tags": {}}), "the parameter Tags"),
+        ("TagQueue", json!({"QueueUrl": queue, "Tags": many}), "Too many tags"),
         ("UntagQueue", json!({"QueueUrl": queue, "TagKeys": []}), "between 1 and 128"),
         ("SetQueueAttributes", policy("{"), "the parameter Policy"),
         ("SetQueueAttributes", policy("[]"), "the parameter Policy"),
         (
             "DeleteMessage",
             json!({"QueueUrl": queue, "ReceiptHandle": "x"}),
-            "The input receipt handle is invalid.",
+            "The input receipt handle \"x\" is not a valid receipt handle.",
         ),
     ] {
         let refused = action(&client, "/sqs", name, body).await;
@@ -139,5 +141,66 @@ async fn empty_tags_wrong_policies_and_foreign_handles_are_refused_in_the_words_
     }
     for good in ["{\"Version\": \"2012-10-17\"}", ""] {
         action(&client, "/sqs", "SetQueueAttributes", policy(good)).await.expect(200);
+    }
+}
+
+#[tokio::test]
+async fn permissions_are_kept_in_the_policy() {
+    let (client, queue) = (client().await, topic("sqs-policy"));
+    action(&client, "/sqs", "CreateQueue", json!({"QueueName": queue})).await.expect(200);
+    let add = |label: &str, accounts: Value, actions: Value| json!({"QueueUrl": queue, "Label": label, "AWSAccountIds": accounts, "Actions": actions});
+    let two = json!(["111111111111", "222222222222"]);
+    let (one, receive) = (json!(["111111111111"]), json!(["ReceiveMessage"]));
+    let labelled = |label: &str| json!({"QueueUrl": queue, "Label": label});
+    let eight = json!(vec!["*"; 8]);
+    for (name, body, status, words) in [
+        ("AddPermission", add("a", two, json!(["SendMessage", "*"])), 200, ""),
+        ("AddPermission", add("a", one.clone(), receive.clone()), 400, "Already exists."),
+        ("AddPermission", add("b", one.clone(), json!([])), 400, "Actions"),
+        ("AddPermission", add("b", one.clone(), json!(["DeleteQueue"])), 400, "SQS:DeleteQueue"),
+        ("AddPermission", add("b", one.clone(), eight), 403, "8 Actions were found"),
+        ("AddPermission", add("b", json!([]), receive.clone()), 400, "Value [] for"),
+        ("AddPermission", add("b", json!(["me"]), receive.clone()), 400, "Value [me] for"),
+        ("AddPermission", json!({"QueueUrl": queue}), 400, "Label"),
+        ("AddPermission", add("b", one, receive), 200, ""),
+        ("RemovePermission", labelled("c"), 400, "can't find label."),
+        ("RemovePermission", labelled("a"), 200, ""),
+    ] {
+        let answer = action(&client, "/sqs", name, body.clone()).await;
+        let says = String::from_utf8_lossy(&answer.body);
+        assert!(answer.status == status && says.contains(words), "{name} {body}: {answer}");
+    }
+    let shown = async || {
+        let all = json!({"QueueUrl": queue, "AttributeNames": ["Policy"]});
+        action(&client, "/sqs", "GetQueueAttributes", all).await.expect(200).json()
+    };
+    let arn = format!("arn:aws:sqs:us-east-1:000000000000:{queue}");
+    let policy: Value = serde_json::from_str(text(&shown().await["Attributes"], "Policy")).unwrap();
+    let statement = json!({"Sid": "b", "Effect": "Allow", "Principal": {"AWS": "arn:aws:iam::111111111111:root"},
+        "Action": "SQS:ReceiveMessage", "Resource": arn});
+    let id = format!("{arn}/SQSDefaultPolicy");
+    assert_eq!(policy, json!({"Version": "2008-10-17", "Id": id, "Statement": [statement]}));
+    action(&client, "/sqs", "RemovePermission", labelled("b")).await.expect(200);
+    assert_eq!(shown().await, json!({}));
+}
+
+#[tokio::test]
+async fn flags_say_the_account_and_have_clients_wait_as_with_aws() {
+    let args = ["--sqs-account", "123456789012", "--sqs-waits"];
+    let dueq = Dueq::on(&shared().await.redis).args(args).start().await;
+    let (client, queue) = (dueq.client(), topic("sqs-waits"));
+    let (new, known) = (json!({"QueueName": queue}), json!({"QueueUrl": queue}));
+    let arn = json!({"QueueUrl": queue, "AttributeNames": ["QueueArn"]});
+    for (name, body, status, words) in [
+        ("CreateQueue", &new, 200, format!("/sqs/123456789012/{queue}\"")),
+        ("GetQueueAttributes", &arn, 200, format!(":123456789012:{queue}\"")),
+        ("PurgeQueue", &known, 200, String::new()),
+        ("PurgeQueue", &known, 403, format!("PurgeQueue operation on {queue} is allowed")),
+        ("DeleteQueue", &known, 200, String::new()),
+        ("CreateQueue", &new, 400, "QueueDeletedRecently".to_owned()),
+    ] {
+        let answer = action(&client, "/sqs", name, body.clone()).await;
+        let says = String::from_utf8_lossy(&answer.body);
+        assert!(answer.status == status && says.contains(&words), "{name}: {answer}");
     }
 }

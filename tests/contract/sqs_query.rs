@@ -33,7 +33,7 @@ async fn a_message_goes_through_forms_and_xml_and_is_the_same_in_json() {
     );
     let created = xml(post(&client, "/sqs", &form).await, 200);
     let url = text(&created, "QueueUrl").to_owned();
-    assert!(url.ends_with(&format!("/sqs/{queue}")), "{created}");
+    assert!(url.ends_with(&format!("/sqs/000000000000/{queue}")), "{created}");
     assert!(created.starts_with("<?xml"), "{created}");
     let path = format!("/sqs/{queue}");
     let tags = xml(post(&client, &path, "Action=ListQueueTags").await, 200);
@@ -110,6 +110,7 @@ async fn bad_forms_get_the_errors_of_sqs_in_xml() {
     };
     for (form, code) in [
         ("Action=Nope", "InvalidAction"),
+        ("Action=ListQueues", "InvalidAction"),
         ("Action=SendMessage", "MissingParameter"),
         ("Action=SendMessage&MessageBody=%01", "InvalidMessageContents"),
         ("Action=SendMessage&MessageBody.1=x", "SerializationException"),
@@ -167,19 +168,22 @@ async fn a_signature_names_the_key_in_the_header_or_the_query_and_the_key_does_w
     let (good, bad) = (credential(file.key("sender")), credential("dq_wrong-key-of-no-one"));
     // The body of an unknown sender is not read.
     let large = "x".repeat(100_000);
+    let many = "&a".repeat(2_000);
     for (form, known, wrong) in [
         ("Action=SendMessage", "200", "InvalidClientTokenId"),
         ("Action=ReceiveMessage", "AccessDenied", "InvalidClientTokenId"),
         ("Action=Nonsense", "InvalidAction", "InvalidClientTokenId"),
     ] {
-        for (credential, wanted, text_sent) in [(&good, known, &large[..]), (&bad, wrong, "x")] {
+        for (credential, wanted, text_sent, more) in
+            [(&good, known, &large[..], ""), (&bad, wrong, "x", &many)]
+        {
             let body = format!("{form}&MessageBody={text_sent}");
             let header = format!(
                 "AWS4-HMAC-SHA256 Credential={credential}, SignedHeaders=host, Signature=0"
             );
             let signed = [FORM, ("authorization", &header)];
             let encoded = credential.replace('/', "%2F").replace('+', "%2B");
-            let get = format!("{path}?{form}&MessageBody=x&X-Amz-Credential={encoded}");
+            let get = format!("{path}?{form}&MessageBody=x&X-Amz-Credential={encoded}{more}");
             for answer in [
                 client.send("POST", &path, &signed, Some(body.into_bytes())).await,
                 client.send("GET", &get, &[], None).await,

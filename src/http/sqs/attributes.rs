@@ -84,7 +84,7 @@ impl Changes {
         let is_fifo = super::is_fifo(name);
         let mut this = Self::default();
         for (attribute, mut value) in given {
-            let known = attribute.as_str();
+            let known = attribute.trim();
             if let Some((_, least, most)) = NUMBERS.iter().find(|(name, ..)| *name == known) {
                 let number = value.parse::<i64>().ok();
                 number.filter(|it| (least..=most).contains(&it)).ok_or_else(|| wrong(known, ""))?;
@@ -119,7 +119,7 @@ impl Changes {
                 let policy = serde_json::from_str::<Value>(&value).unwrap_or_default();
                 policy.as_object().ok_or_else(|| wrong(known, ""))?;
             }
-            this.given.insert(attribute, value);
+            this.given.insert(known.to_owned(), value);
         }
         Ok(this)
     }

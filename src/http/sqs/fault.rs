@@ -50,6 +50,9 @@ kinds! {
     400 InvalidMessageContents "InvalidMessageContents" "InvalidMessageContents";
     400 InvalidParameterValue "InvalidParameterValueException" "InvalidParameterValue";
     400 MissingParameter "MissingRequiredParameterException" "MissingParameter";
+    403 OverLimit "OverLimit" "OverLimit";
+    403 PurgeQueueInProgress "PurgeQueueInProgress" "AWS.SimpleQueueService.PurgeQueueInProgress";
+    400 QueueDeletedRecently "QueueDeletedRecently" "AWS.SimpleQueueService.QueueDeletedRecently";
     400 QueueDoesNotExist "QueueDoesNotExist" "AWS.SimpleQueueService.NonExistentQueue";
     400 QueueNameExists "QueueNameExists" "QueueAlreadyExists";
     400 ReceiptHandleIsInvalid "ReceiptHandleIsInvalid" "ReceiptHandleIsInvalid";

@@ -11,6 +11,7 @@ mod content;
 mod fault;
 mod moves;
 mod parts;
+mod permissions;
 pub(crate) mod query;
 mod queues;
 mod receive;
@@ -19,6 +20,7 @@ mod settle;
 mod tags;
 
 pub(super) use fault::finish;
+pub use queues::SqsWaits;
 
 use super::{
     AppState,
@@ -46,8 +48,6 @@ use std::sync::Arc;
 const JSON: HeaderValue = HeaderValue::from_static("application/x-amz-json-1.0");
 /// The header that names an action.
 pub(super) const TARGET: &str = "x-amz-target";
-/// The account in ARNs, where there are no accounts.
-const ACCOUNT: &str = "000000000000";
 
 /// Declares the actions: what each needs of the key, and what carries it out.
 macro_rules! actions {
@@ -57,12 +57,11 @@ macro_rules! actions {
 
         /// Runs the action.
         async fn dispatch(call: &Call<'_>, payload: Payload) -> Result<Response<Body>, Fault> {
-            match action(&payload.headers).unwrap_or_default() {
-                $($name => $run(call, actions!(@read payload $($alone)?)).await,)*
-                name if UNSUPPORTED.contains(&name) => {
-                    let message = format!("dueq does not support the action {name}.");
-                    Err(Fault::new(Kind::UnsupportedOperation, message))
-                }
+            let name = action(&payload.headers).unwrap_or_default();
+            match name {
+                $($name if call.path.is_none() || !ELSEWHERE.contains(&name) => {
+                    $run(call, actions!(@read payload $($alone)?)).await
+                })*
                 name => {
                     let message = format!("The action {name} is not valid for this endpoint.");
                     Err(Fault::new(Kind::InvalidAction, message))
@@ -97,6 +96,8 @@ actions! {
     "SetQueueAttributes" Need::Body(Verb::Configure) => queues::set_queue_attributes;
     "TagQueue" Need::Body(Verb::Configure) => tags::tag_queue;
     "UntagQueue" Need::Body(Verb::Configure) => tags::untag_queue;
+    "AddPermission" Need::Body(Verb::Configure) => permissions::add_permission;
+    "RemovePermission" Need::Body(Verb::Configure) => permissions::remove_permission;
     "DeleteQueue" Need::Body(Verb::Configure) => queues::delete_queue;
     "PurgeQueue" Need::Body(Verb::Operate) => queues::purge_queue;
     "StartMessageMoveTask" Need::Body(Verb::Operate) => moves::start_move;
@@ -104,8 +105,8 @@ actions! {
     "ListMessageMoveTasks" Need::Body(Verb::Read) => moves::list_moves;
 }
 
-/// Actions of SQS that dueq does not have.
-const UNSUPPORTED: [&str; 2] = ["AddPermission", "RemovePermission"];
+/// Actions that are not about the queue at whose URL they are asked for.
+const ELSEWHERE: [&str; 2] = ["CreateQueue", "ListQueues"];
 
 /// The routes. They are no part of the OpenAPI document: the protocol has a model of its own.
 pub(super) fn routes() -> Router<AppState> {
@@ -228,7 +229,7 @@ async fn serve(
         caller,
         trace,
         path: Some(uri.path().trim_end_matches('/'))
-            .filter(|path| *path != "/sqs")
+            .filter(|path| !["", "/sqs"].contains(path))
             .map(|path| path.to_owned()),
         region: region.unwrap_or_else(|| "us-east-1".to_owned()),
         trace_header: headers
@@ -293,11 +294,11 @@ impl Call<'_> {
     }
 
     fn url(&self, name: &TopicName) -> String {
-        format!("{}/{name}", self.base)
+        format!("{}/{}/{name}", self.base, self.state.sqs_account)
     }
 
     fn arn(&self, name: &TopicName) -> String {
-        format!("arn:aws:sqs:{}:{ACCOUNT}:{name}", self.region)
+        format!("arn:aws:sqs:{}:{}:{name}", self.region, self.state.sqs_account)
     }
 }
 

@@ -9,12 +9,7 @@ use super::{
     content::is_illegal,
     fault::{QUERY_ERROR, REQUEST_ID},
 };
-use crate::{
-    AppState,
-    problem::Problem,
-    request::extract::{Payload, decoded},
-    server::activity::Activity,
-};
+use crate::{AppState, problem::Problem, request::extract::Payload, server::activity::Activity};
 use axum::{
     body::Body,
     extract::{FromRequest, Request},
@@ -42,10 +37,10 @@ const NUMBERS: [&str; 6] = [
     "VisibilityTimeout",
     "WaitTimeSeconds",
 ];
-const IN_REQUESTS: usize = 9;
+const IN_REQUESTS: usize = 11;
 /// Lists and maps: their field in JSON, the parameter or element of each item, where `{}` is the action, and the name of a map's
 /// keys; empty for lists. Requests have the first [`IN_REQUESTS`].
-const SHAPES: [(&str, &str, &str); 14] = [
+const SHAPES: [(&str, &str, &str); 16] = [
     ("Attributes", "Attribute", "Name"),
     ("MessageAttributes", "MessageAttribute", "Name"),
     ("MessageSystemAttributes", "MessageSystemAttribute", "Name"),
@@ -54,6 +49,8 @@ const SHAPES: [(&str, &str, &str); 14] = [
     ("MessageAttributeNames", "MessageAttributeName", ""),
     ("MessageSystemAttributeNames", "MessageSystemAttributeName", ""),
     ("TagKeys", "TagKey", ""),
+    ("AWSAccountIds", "AWSAccountId", ""),
+    ("Actions", "ActionName", ""),
     ("Entries", "{}RequestEntry", ""),
     ("Successful", "{}ResultEntry", ""),
     ("Results", "{}ResultEntry", ""),
@@ -74,10 +71,10 @@ pub fn has(request: &Request, is_open: bool) -> bool {
         let of_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
         of_type.is_some_and(|it| it.starts_with(FORM))
     };
-    let query = decoded(uri.query().unwrap_or_default());
-    let action = query.iter().find(|(name, _)| name == "Action").map(|(_, action)| action);
-    let changes =
-        !action.is_none_or(|action| action.starts_with("Get") || action.starts_with("List"));
+    let action = find(uri.query().unwrap_or_default(), "Action");
+    let changes = !action
+        .as_ref()
+        .is_none_or(|action| action.starts_with("Get") || action.starts_with("List"));
     match *request.method() {
         Method::POST => !headers.contains_key(TARGET) && (is_form() || action.is_some()),
         Method::GET => {
@@ -87,6 +84,16 @@ pub fn has(request: &Request, is_open: bool) -> bool {
         }
         _ => false,
     }
+}
+
+/// The parameters of a query or a form that are read.
+fn parameters(text: &[u8]) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
+    form_urlencoded::parse(text).take(MAX_PARAMETERS)
+}
+
+/// One of them.
+fn find<'a>(query: &'a str, wanted: &str) -> Option<Cow<'a, str>> {
+    parameters(query.as_bytes()).find(|(name, _)| name == wanted).map(|(_, value)| value)
 }
 
 /// `/`, `/sqs` and below, or a queue of an account, `/{account}/{queue}`.
@@ -99,15 +106,14 @@ fn is_place(path: &str) -> bool {
     }
 }
 
-/// Makes of a request in the query protocol one in JSON, and says its action. Only of a sender who is let in is the body read;
-/// the guard turns others away.
+/// Makes of a request in the query protocol one in JSON, and says its action. Only of a sender who is let in are the body and all
+/// parameters read; the guard turns others away.
 ///
 /// Errors: the body cannot be read.
 pub async fn translate(state: &AppState, request: &mut Request) -> (String, Result<(), Problem>) {
     let query = request.uri().query().unwrap_or_default().to_owned();
-    let mut parameters = decoded(&query);
-    let signed = parameters.iter().find(|(name, _)| name == "X-Amz-Credential");
-    let signed = signed.map(|(_, credential)| format!("AWS4-HMAC-SHA256 Credential={credential}"));
+    let signed = find(&query, "X-Amz-Credential");
+    let signed = signed.map(|credential| format!("AWS4-HMAC-SHA256 Credential={credential}"));
     let headers = request.headers_mut();
     // A page's session is for the dashboard.
     headers.remove(header::COOKIE);
@@ -125,17 +131,16 @@ pub async fn translate(state: &AppState, request: &mut Request) -> (String, Resu
             Err(problem) => read = Err(problem),
         }
     }
-    let form = payload.as_ref().map_or(&[][..], |payload| &payload.bytes);
-    let json = |mut parameters: Vec<_>| {
-        parameters.extend(form_urlencoded::parse(form).take(MAX_PARAMETERS));
-        let named = parameters.iter().find(|(name, _)| name == "Action");
+    let json = |form| {
+        let mut all: Vec<_> = parameters(query.as_bytes()).chain(parameters(form)).collect();
+        let named = all.iter().find(|(name, _)| name == "Action");
         let action = named.map(|(_, action)| action.to_string()).unwrap_or_default();
-        let json = Node::of(&mut parameters).into_json(&action);
+        let json = Node::of(&mut all).into_json(&action);
         (action, json.to_string())
     };
     let (mut action, json) = match &payload {
-        Some(payload) => payload.aside(|| json(take(&mut parameters))),
-        None => json(parameters),
+        Some(payload) => payload.aside(|| json(&payload.bytes)),
+        None => (find(&query, "Action").unwrap_or_default().into_owned(), String::new()),
     };
     // It becomes a header, and the name of an element.
     if action.len() > MAX_ACTION || !action.bytes().all(|byte| byte.is_ascii_alphabetic()) {

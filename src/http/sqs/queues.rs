@@ -15,6 +15,11 @@ use dueq_model::{
 };
 use serde::Deserialize;
 use serde_json::json;
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
 
 /// Characters of a queue's name, at most.
 const MAX_NAME: usize = 80;
@@ -24,8 +29,30 @@ const MAX_LISTED: i64 = 1_000;
 const RETENTION_MS: i64 = 345_600_000;
 /// The largest message by default, bytes.
 const MESSAGE_BYTES: i64 = 1_048_576;
+/// For how long it waits.
+const WAIT: Duration = Duration::from_secs(60);
 /// Tries to create a queue that others create and delete meanwhile.
 const TRIES: usize = 5;
+
+/// Queues that were purged or deleted by this instance in the last 60 s.
+#[derive(Default)]
+pub struct SqsWaits(Mutex<HashMap<(&'static str, TopicName), Instant>>);
+
+impl SqsWaits {
+    fn all(&self) -> MutexGuard<'_, HashMap<(&'static str, TopicName), Instant>> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|_, since| since.elapsed() < WAIT);
+        all
+    }
+
+    fn has(&self, what: &'static str, name: &TopicName) -> bool {
+        self.all().contains_key(&(what, name.clone()))
+    }
+
+    fn add(&self, what: &'static str, name: &TopicName) {
+        self.all().insert((what, name.clone()), Instant::now());
+    }
+}
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -69,8 +96,12 @@ pub async fn create_queue(call: &Call<'_>, request: CreateQueue) -> Result<Respo
     };
     let name = new_name(&name, is_fifo)?;
     call.caller.check_topic(&name)?;
-    let tags = tags::read(request.tags)?;
+    let tags = tags::read(&name, request.tags)?;
     let changes = Changes::read(call, &name, given, true).await?;
+    if call.state.sqs_waits.as_ref().is_some_and(|waits| waits.has("deleted", &name)) {
+        let message = "You must wait 60 seconds after deleting a queue before you can create another with the same name.";
+        return Err(Fault::new(Kind::QueueDeletedRecently, message));
+    }
     let store = &call.state.store;
     // In a standard queue a group is a tenant.
     let is_fair = !is_fifo && store.fair_by_default();
@@ -293,6 +324,7 @@ pub async fn delete_queue(call: &Call<'_>, request: OneQueue) -> Result<Response
     let queue = request.queue(call).await?;
     call.caller.check_verb(Verb::Operate, &queue.name)?;
     let messages = call.state.store.delete_topic(&queue.name, true).await?;
+    call.state.sqs_waits.as_ref().inspect(|waits| waits.add("deleted", &queue.name));
     call.caller.changed(messages);
     done()
 }
@@ -300,6 +332,16 @@ pub async fn delete_queue(call: &Call<'_>, request: OneQueue) -> Result<Response
 /// Removes all messages, those too that are in flight.
 pub async fn purge_queue(call: &Call<'_>, request: OneQueue) -> Result<Response<Body>, Fault> {
     let queue = request.queue(call).await?;
+    if let Some(waits) = &call.state.sqs_waits {
+        if waits.has("purged", &queue.name) {
+            let message = format!(
+                "Only one PurgeQueue operation on {} is allowed every 60 seconds.",
+                queue.name
+            );
+            return Err(Fault::new(Kind::PurgeQueueInProgress, message));
+        }
+        waits.add("purged", &queue.name);
+    }
     let states = [State::Blocked, State::Delayed, State::Ready, State::Leased];
     let store = &call.state.store;
     let round = store.round(call.caller.name());

@@ -205,7 +205,7 @@ async fn show<'a>(
         }
     };
     let parts = body.sqs.as_deref();
-    set("SenderId", Some(super::ACCOUNT.to_owned()));
+    set("SenderId", Some(call.state.sqs_account.clone()));
     set("SentTimestamp", Some(first.published().to_string()));
     let before = body.origin.as_ref().map_or(0, |origin| origin.attempts);
     set("ApproximateReceiveCount", Some((before + i64::from(claims.attempt)).to_string()));

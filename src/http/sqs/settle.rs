@@ -67,9 +67,17 @@ impl<'a> Handle<'a> {
             let claims = call.state.store.claims_of(&id, token).filter(|_| is_of_queue)?;
             Some(Self { text, id, token, claims })
         };
-        // It is not quoted: it may be that of another queue's message, and logs keep messages.
-        let invalid = "The input receipt handle is invalid.";
-        open().ok_or_else(|| Fault::new(Kind::ReceiptHandleIsInvalid, invalid))
+        open().ok_or_else(|| {
+            // What may be good elsewhere is not quoted, since logs are kept.
+            let is_one = text.split_once('.').is_some_and(|(id, _)| MessageId::parse(id).is_ok());
+            let message = match is_one {
+                true => "The input receipt handle is invalid.".to_owned(),
+                false => {
+                    format!("The input receipt handle \"{text}\" is not a valid receipt handle.")
+                }
+            };
+            Fault::new(Kind::ReceiptHandleIsInvalid, message)
+        })
     }
 
     /// What the handle does after its visibility timeout: nothing in a FIFO queue; else a delete, or a lease of so many ms.

@@ -8,6 +8,7 @@ use super::{
     queues::{OneQueue, change},
 };
 use axum::{body::Body, http::Response};
+use dueq_model::TopicName;
 use serde::Deserialize;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -25,15 +26,21 @@ pub struct TagQueue {
     tag_keys: Option<Items<String>>,
 }
 
-/// Reads and checks tags.
-pub fn read(tags: Option<Pairs<String>>) -> Result<BTreeMap<String, String>, Fault> {
+/// Reads and checks tags of this queue.
+pub fn read(
+    name: &TopicName,
+    tags: Option<Pairs<String>>,
+) -> Result<BTreeMap<String, String>, Fault> {
     let tags = tags.map(|tags| tags.0).unwrap_or_default();
     let fits = |(key, value): &(String, String)| {
         (1..=MAX_KEY).contains(&key.chars().count()) && value.chars().count() <= MAX_VALUE
     };
-    if tags.len() > MAX_TAGS || !tags.iter().all(fits) {
-        let message =
-            "A queue has up to 50 tags, with keys of 1 to 128 characters and values of up to 256.";
+    if tags.len() > MAX_TAGS {
+        let message = format!("Too many tags added for queue {name}.");
+        return Err(Fault::new(Kind::InvalidParameterValue, message));
+    }
+    if !tags.iter().all(fits) {
+        let message = "The key of a tag has 1 to 128 characters, and the value up to 256.";
         return Err(Fault::new(Kind::InvalidParameterValue, message));
     }
     Ok(tags.into_iter().collect())
@@ -51,7 +58,7 @@ pub async fn list_queue_tags(call: &Call<'_>, request: OneQueue) -> Result<Respo
 pub async fn tag_queue(call: &Call<'_>, request: TagQueue) -> Result<Response<Body>, Fault> {
     let queue = call.queue(request.queue_url.as_deref()).await?;
     let tags = request.tags.filter(|tags| !tags.0.is_empty());
-    let tags = read(Some(tags.ok_or_else(|| Fault::missing("Tags"))?))?;
+    let tags = read(&queue.name, Some(tags.ok_or_else(|| Fault::missing("Tags"))?))?;
     change(call, &queue, |settings| {
         let known = &mut settings.sqs.get_or_insert_default().tags;
         known.extend(tags.clone());

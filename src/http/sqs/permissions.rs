@@ -1,0 +1,138 @@
+//! AddPermission and RemovePermission: statements of a queue's policy. It is kept and shown, and allows nobody anything, since
+//! keys do.
+
+use super::{
+    super::input::json::Items,
+    Call, Queue,
+    fault::{Fault, Kind},
+    queues::change,
+};
+use axum::{body::Body, http::Response};
+use dueq_model::TopicSettings;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+const POLICY: &str = "Policy";
+/// Actions of a permission, at most.
+const MAX_ACTIONS: usize = 7;
+/// Actions that others than a queue's owner can be let do.
+const ACTIONS: [&str; 9] = [
+    "*",
+    "ChangeMessageVisibility",
+    "DeleteMessage",
+    "GetQueueAttributes",
+    "GetQueueUrl",
+    "ListDeadLetterSourceQueues",
+    "PurgeQueue",
+    "ReceiveMessage",
+    "SendMessage",
+];
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Permission {
+    queue_url: Option<String>,
+    label: Option<String>,
+    #[serde(rename = "AWSAccountIds")]
+    accounts: Option<Items<String>>,
+    actions: Option<Items<String>>,
+}
+
+/// A policy with its statements, and those apart.
+fn policy(settings: &TopicSettings) -> (Value, Vec<Value>) {
+    let text = settings.sqs.as_ref().and_then(|sqs| sqs.attributes.get(POLICY));
+    let policy = text.and_then(|text| serde_json::from_str(text).ok()).filter(Value::is_object);
+    let policy = policy.unwrap_or(json!({}));
+    let statements = match &policy["Statement"] {
+        Value::Null => Vec::new(),
+        Value::Array(all) => all.clone(),
+        one => vec![one.clone()],
+    };
+    (policy, statements)
+}
+
+/// The queue, the label, and whether a statement has it.
+async fn labelled(call: &Call<'_>, request: &Permission) -> Result<(Queue, String, bool), Fault> {
+    let mut queue = call.queue(request.queue_url.as_deref()).await?;
+    let label = request.label.clone().ok_or_else(|| Fault::missing("Label"))?;
+    queue.topic = call.state.store.fresh_topic(&queue.name).await?.ok_or_else(Fault::no_queue)?;
+    let has = policy(&queue.topic.settings).1.iter().any(|it| it["Sid"] == *label);
+    Ok((queue, label, has))
+}
+
+/// Replaces the statement of this label.
+async fn replace(
+    call: &Call<'_>,
+    queue: &Queue,
+    label: &str,
+    new: Option<Value>,
+) -> Result<Response<Body>, Fault> {
+    change(call, queue, |settings| {
+        let (mut policy, mut statements) = policy(settings);
+        statements.retain(|it| it["Sid"] != *label);
+        statements.extend(new.clone());
+        let kept = &mut settings.sqs.get_or_insert_default().attributes;
+        if statements.is_empty() {
+            kept.remove(POLICY);
+            return;
+        }
+        if policy == json!({}) {
+            let id = format!("{}/SQSDefaultPolicy", call.arn(&queue.name));
+            policy = json!({"Version": "2008-10-17", "Id": id});
+        }
+        policy["Statement"] = statements.into();
+        kept.insert(POLICY.to_owned(), policy.to_string());
+    })
+    .await
+}
+
+pub async fn add_permission(call: &Call<'_>, request: Permission) -> Result<Response<Body>, Fault> {
+    let (queue, label, has) = labelled(call, &request).await?;
+    let items = |items: Option<Items<String>>| items.map(|items| items.0).unwrap_or_default();
+    let (accounts, actions) = (items(request.accounts), items(request.actions));
+    if has {
+        return Err(Fault::invalid(label, "Label", "Already exists."));
+    }
+    if actions.is_empty() {
+        return Err(Fault::missing("Actions"));
+    }
+    if let Some(action) = actions.iter().find(|action| !ACTIONS.contains(&action.as_str())) {
+        let reason = "Only the queue owner is allowed to invoke this action.";
+        return Err(Fault::invalid(format!("SQS:{action}"), "ActionName", reason));
+    }
+    if actions.len() > MAX_ACTIONS {
+        let many = actions.len();
+        let message = format!("{many} Actions were found, maximum allowed is {MAX_ACTIONS}.");
+        return Err(Fault::new(Kind::OverLimit, message));
+    }
+    let is_account = |id: &String| id.len() == 12 && id.bytes().all(|byte| byte.is_ascii_digit());
+    if accounts.is_empty() || !accounts.iter().all(is_account) {
+        let given = format!("[{}]", accounts.join(", "));
+        return Err(Fault::invalid(given, "PrincipalId", "Unable to verify."));
+    }
+    // One is written as such, several as a list.
+    let some = |mut all: Vec<String>| match all.len() {
+        1 => all.remove(0).into(),
+        _ => Value::from(all),
+    };
+    let principals = accounts.iter().map(|account| format!("arn:aws:iam::{account}:root"));
+    let new = json!({
+        "Sid": label,
+        "Effect": "Allow",
+        "Principal": {"AWS": some(principals.collect())},
+        "Action": some(actions.iter().map(|action| format!("SQS:{action}")).collect()),
+        "Resource": call.arn(&queue.name),
+    });
+    replace(call, &queue, &label, Some(new)).await
+}
+
+pub async fn remove_permission(
+    call: &Call<'_>,
+    request: Permission,
+) -> Result<Response<Body>, Fault> {
+    let (queue, label, has) = labelled(call, &request).await?;
+    match has {
+        true => replace(call, &queue, &label, None).await,
+        false => Err(Fault::invalid(label, "Label", "can't find label.")),
+    }
+}
