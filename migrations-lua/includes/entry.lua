@@ -37,18 +37,19 @@ end
 
 -- How many heads a group may have (in a fair topic: leases), the time between two grants in µs (nil: any), how
 -- many may come at once, and whether the topic is fair: '1', 's' if it was and still has entries of that time, or false. Then
--- whether groups have settings of their own, or ever had (a table of those that the call has read, by ID), and whether one has its own rate.
+-- whether groups have settings of their own, or ever had (a table of those that the call has read, by ID), whether one has its own rate,
+-- and whether several messages of a group were ever granted together.
 local function group_rules(k)
   local known = k.group_rules
   if not known then
-    local meta = redis.call('HMGET', k.meta, 'group_rules', 'fair', 'own_groups', 'own_rates')
+    local meta = redis.call('HMGET', k.meta, 'group_rules', 'fair', 'own_groups', 'own_rates', 'several')
     local most, interval, burst = string.match(meta[1] or '', '^(%d+),(%d*),(%d+)$')
     most = tonumber(most or 1)
     local own, rated = meta[3] and {}, tonumber(meta[4] or 0) > 0
-    known = { most > 0 and most or math.huge, tonumber(interval or ''), tonumber(burst or 1), meta[2], own, rated }
+    known = { most > 0 and most or math.huge, tonumber(interval or ''), tonumber(burst or 1), meta[2], own, rated, meta[5] }
     k.group_rules = known
   end
-  return known[1], known[2], known[3], known[4], known[5], known[6]
+  return known[1], known[2], known[3], known[4], known[5], known[6], known[7]
 end
 
 -- The field of `meta` with the settings of a group's own.
@@ -67,6 +68,15 @@ local function rules_of(k, id)
     own[id] = its
   end
   return its[1] == 1 and 0 or its[2] or most, its[3] or interval, its[4] or burst, fair, its[5] or 1
+end
+
+-- How many heads of a group (which may have `most`) keep a message waiting that has this entry (nil: any). Where several were granted
+-- together, those behind it do not: it was granted with them, or before.
+local function heads_upto(k, id, most, entry)
+  local from, upto = bounds_of(id)
+  local _, _, _, _, _, _, several = group_rules(k)
+  if several and most == 1 and entry then upto = '[' .. entry end
+  return redis.call('ZLEXCOUNT', k.heads, from, upto)
 end
 
 local function is_fair(k)

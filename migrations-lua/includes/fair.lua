@@ -96,11 +96,11 @@ local function free_leases(k, ids, now)
   wake(k.meta, redis.call('HGET', k.meta, 'sleep'), now)
 end
 
--- Puts a head that is in no other set back behind those that its group may have by now, if the group has more. Returns whether
--- it did.
+-- Puts a head that is in no other set back behind those that its group may have by now, if the group has more; or behind earlier
+-- ones that were granted with it. Returns whether it did.
 local function step_back(k, member, due, id, order)
-  if entries_of(k.heads, id) <= (rules_of(k, id)) then return false end
-  local entry = id .. order .. member
+  local entry, most = id .. order .. member, (rules_of(k, id))
+  if heads_upto(k, id, most, entry) <= most then return false end
   redis.call('ZREM', k.heads, entry)
   redis.call('ZADD', k.queued, 0, entry)
   redis.call('ZADD', k.blocked, due, member)

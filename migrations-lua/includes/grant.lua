@@ -138,6 +138,53 @@ local function take_by_size(k, now, most, wants, step, reply_bytes, special)
   return found, bodies, granted, popped, full
 end
 
+-- Takes up to `most` due messages for one consumer, as long as they fit `reply_bytes`: of each group with one head at a time also those
+-- that wait behind it, in order, as far as they are due and nothing else has to be done with them. All of them are heads then. Returns
+-- what `take_by_size` does.
+local function take_groups(k, now, most, reply_bytes, ttl, topic_max)
+  local seen, dues = front(k, now, most)
+  local found, bodies, members, entries, heads = {}, {}, {}, {}, {}
+  local retried, total, full = redis.call('EXISTS', k.events) == 1, 0, false
+  local function take(member, due, extra)
+    local n, body = #members + 1, redis.call('HGET', k.messages, member)
+    total = total + payload_bytes(body) + (retried and redis.call('HSTRLEN', k.events, member) or 0) + 3 * #(extra or '')
+    full = n > 1 and total > reply_bytes
+    if full then return false end
+    members[n], bodies[n], found[2 * n - 1], found[2 * n] = member, body, member, due
+    return true
+  end
+  local extras = redis.call('HMGET', k.extra, unpack(seen))
+  for i = 1, #seen do
+    if #members == most or not take(seen[i], dues[i], extras[i]) then break end
+    local _, _, _, _, rest = parse_extra(extras[i])
+    local id, entry = entry_of(seen[i], rest)
+    local line = {}
+    if id and #members < most and rules_of(k, id) == 1 then
+      local from, upto = bounds_of(id)
+      -- Up to the next one that is leased.
+      local first, second = unpack(redis.call('ZRANGEBYLEX', k.heads, from, upto, 'LIMIT', 0, 2))
+      if second then upto = table.concat({ '(', second }) end
+      if first == entry then line = redis.call('ZRANGEBYLEX', k.queued, from, upto, 'LIMIT', 0, most - #members) end
+    end
+    for j = 1, #line do
+      local member = entry_member(line[j])
+      local due, extra = tonumber(redis.call('ZSCORE', k.blocked, member) or math.huge), redis.call('HGET', k.extra, member)
+      local _, counted, own_max, _, its = parse_extra(extra)
+      local over = due <= now and expiry(k, member, its, due, ttl)
+      if due > now or (over and (over <= now or over == NEVER)) or is_spent(counted, own_max, topic_max) then break end
+      if not take(member, due, extra) then break end
+      entries[#entries + 1], heads[#heads + 1], heads[#heads + 2] = line[j], '0', line[j]
+    end
+  end
+  for _, zset in ipairs({ k.ready, k.delayed, k.blocked }) do redis.call('ZREM', zset, unpack(members)) end
+  if #entries > 0 then
+    redis.call('ZREM', k.queued, unpack(entries))
+    redis.call('ZADD', k.heads, unpack(heads))
+    redis.call('HSET', k.meta, 'several', '1')
+  end
+  return found, bodies, { #members }, 0, full
+end
+
 -- Records when granted messages first fell due, if they have no TTL of their own: the topic's TTL counts from then. `found`
 -- is member, due, ….
 local function remember_first_due(k, found, extras)

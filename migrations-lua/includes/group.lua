@@ -187,13 +187,14 @@ end
 -- how many there were.
 local function let_go(k, ids)
   if not k.queued or redis.call('EXISTS', k.queued) == 0 then return 0 end
-  local _, interval, _, fair = group_rules(k)
+  local _, interval, _, fair, _, _, several = group_rules(k)
   if fair == '1' then return 0 end
   local entries, heads, members = {}, {}, {}
   for id, limit in pairs(ids) do
     local from, upto = bounds_of(id)
     -- Mostly none: then this costs a third of looking for one. Entries with an 'f' are not in the order of publishing yet.
-    local free = math.min(limit, (rules_of(k, id)) - redis.call('ZLEXCOUNT', k.heads, from, upto))
+    local most, first = (rules_of(k, id)), several and redis.call('ZRANGEBYLEX', k.queued, from, upto, 'LIMIT', 0, 1)[1]
+    local free = math.min(limit, most - heads_upto(k, id, most, first))
     if free > 0 and not (fair and has_line(k, id .. 'f')) then
       for _, entry in ipairs(redis.call('ZRANGEBYLEX', k.queued, from, upto, 'LIMIT', 0, free)) do
         local n = #members + 1

@@ -23,7 +23,8 @@
 -- ARGV[2] epoch: its name if Redis hides the replication ID, 12 hex digits
 -- ARGV[3] waits: 1 if the caller will sleep until the next event; 2 more if dueq sends the messages itself, and notes the
 --   call as an event rather than the grant
--- ARGV[4] sized: 1 if a want has a smaller limit than a reply, so that every size has to be checked
+-- ARGV[4] sized: 1 if a want has a smaller limit than a reply, so that every size has to be checked; 2 if there is one, and it
+--   may have several messages of a group
 -- ARGV[5] max_leased: how many leases the topic may have, if they are all here; or ''
 -- ARGV[6] the shortest lease_ms of the wants if it is shorter than the topic's, or ''
 -- ARGV[7..] for each want max_messages, lease_ms; if sized also max_bytes, begun (1: it has messages from an earlier
@@ -79,11 +80,12 @@ if free then
   asked = math.min(asked, free)
 end
 local most, capped = asked, unpromoted
-local rated, fair
+local rated, fair, several
 if special and KEYS[16] then
   local _, interval, _, order, _, own_rates = lib.group_rules(k)
   -- Also after the rate was taken away, as long as heads have turns of it.
   rated, fair = interval or own_rates or redis.call('EXISTS', k.turns) == 1, order == '1'
+  several = ARGV[4] == '2' and not (rated or order)
   if fair then
     rated, k.front, k.unpromoted = false, lib.fair_front, unpromoted
     capped = lib.wake_groups(k, now) or capped
@@ -101,7 +103,7 @@ if special and most > 0 and (ttl or meta[5] or redis.call('EXISTS', k.expires) =
 end
 -- What has come to the front instead.
 if rated and most > 0 and expired + died > before then most = lib.hold_early(k, now, most, 2) end
-if special then most = math.min(most, lib.room_for(k, fair and 32 or (meta[3] and 20 or 8))) end
+if special then most = math.min(most, lib.room_for(k, fair and 32 or ((several or meta[3]) and 20 or 8))) end
 capped = capped or most < asked
 local ranked, due, line, line_dues = 0, 0, nil, nil
 if fair and most > 0 then
@@ -116,7 +118,11 @@ if ranked + due > 0 then epoch, number = present_epoch(KEYS[5], ARGV[2]) end
 
 -- found: member, due, …; its first `ranked` pairs come from `ready`.
 local found, bodies, granted, extras = {}, {}, {}, nil
-if ranked + due > 0 and (sized or meta[3]) then
+if ranked + due > 0 and several then
+  local full
+  found, bodies, granted, ranked, full = lib.take_groups(k, now, most, REPLY_BYTES, ttl, tonumber(meta[2]))
+  capped = capped or full
+elseif ranked + due > 0 and (sized or meta[3]) then
   local full
   lib = lib or load_lazy()
   found, bodies, granted, ranked, full = lib.take_by_size(k or lib.partition(KEYS), now, most, ARGV, step, REPLY_BYTES, special)

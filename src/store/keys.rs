@@ -22,6 +22,8 @@ pub struct GlobalKeys {
     pub sweeps: String,
     /// zset: dead-letter queue → when its move task goes on, ms; with `:` and a queue's name, a string: its tasks, JSON
     pub moves: String,
+    /// string with `:`, a queue's name, `:` and the ID of an attempt to receive: what that was granted, "id token" in lines
+    pub received: String,
     /// zset: partition → when something first happened there since it was last noted, ms
     pub active: String,
     /// hash: partition → how late messages were granted there since
@@ -78,6 +80,7 @@ impl GlobalKeys {
             makers: key("topics", "makers"),
             sweeps: key("sweeps", "index"),
             moves: key("sweeps", "moves"),
+            received: key("sweeps", "received"),
             active: key("history", "active"),
             lateness: key("history", "lateness"),
             died: key("history", "died"),

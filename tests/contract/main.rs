@@ -98,6 +98,7 @@ mod schedule_ticks;
 mod schedules;
 mod search;
 mod service;
+mod sqs_fifo;
 mod sqs_groups;
 mod sqs_moves;
 mod sqs_paths;

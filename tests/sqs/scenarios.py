@@ -300,15 +300,21 @@ def a_fifo_queue_keeps_order_in_groups_and_drops_repeats():
     assert [int(it) for it in numbers] == sorted(set(map(int, numbers)))
     assert counts(url) == [5, 0, 0]
     got = receive(url, AttributeNames=["All"])
-    assert [it["Body"] for it in got] == ["a1", "b1"]
+    bodies = lambda got: [it["Body"] for it in got]
+    assert bodies(got) == ["a1", "a2", "a3", "b1", "b2"]
     system = got[0]["Attributes"]
     assert (system["MessageGroupId"], system["MessageDeduplicationId"], system["SequenceNumber"]) == ("a", "1", numbers[0])
     sqs.delete_message(QueueUrl=url, ReceiptHandle=got[0]["ReceiptHandle"])
-    assert [it["Body"] for it in receive(url, VisibilityTimeout=3)] == ["a2"]
-    sqs.change_message_visibility(QueueUrl=url, ReceiptHandle=got[1]["ReceiptHandle"], VisibilityTimeout=0)
-    assert [it["Body"] for it in receive(url, WaitTimeSeconds=2)] == ["b1"]
-    a2 = eventually("a2 comes again", lambda: receive(url))
-    assert [it["Body"] for it in a2] == ["a2"]
+    show = lambda it, seconds: sqs.change_message_visibility(QueueUrl=url, ReceiptHandle=it["ReceiptHandle"], VisibilityTimeout=seconds)
+    show(got[2], 0)
+    assert receive(url) == [], "a2 is in flight"
+    show(got[1], 1)
+    assert bodies(eventually("a2 comes again", lambda: receive(url))) == ["a2", "a3"]
+    show(got[3], 0)
+    attempt = {"ReceiveRequestAttemptId": "again", "VisibilityTimeout": 5}
+    b1 = receive(url, WaitTimeSeconds=2, **attempt)
+    assert bodies(b1) == ["b1"], "b2 is in flight, but later"
+    assert receive(url, **attempt) == b1 and receive(url) == []
     expired = receive(queue(".fifo"))
     assert expired == []
     short = queue(".fifo", VisibilityTimeout="1", ContentBasedDeduplication="true")

@@ -209,6 +209,7 @@ pub async fn serve(
     let activity = { payload }.activity;
     let options = LeaseOptions {
         push: false,
+        several: false,
         max_messages: max_messages.get(),
         max_bytes: max_bytes.get().min(state.budget.largest_answer() as u64),
         lease_ms: lease_ms.map(LeaseMs::get),

@@ -32,8 +32,8 @@ const REUSE: &str = "300";
 /// Words of which an attribute is one. The first is the default of a FIFO queue.
 const WORDS: [(&str, [&str; 2]); 4] = [
     ("ContentBasedDeduplication", ["false", "true"]),
-    ("DeduplicationScope", ["queue", "messageGroup"]),
-    ("FifoThroughputLimit", ["perQueue", "perMessageGroupId"]),
+    (SCOPE, ["queue", "messageGroup"]),
+    (LIMIT, ["perQueue", "perMessageGroupId"]),
     ("SqsManagedSseEnabled", ["false", "true"]),
 ];
 /// Texts that dueq keeps and shows.
@@ -43,6 +43,12 @@ const COUNTS: [&str; 3] = [
     "ApproximateNumberOfMessagesNotVisible",
     "ApproximateNumberOfMessagesDelayed",
 ];
+const SCOPE: &str = "DeduplicationScope";
+/// Kept, and not shown: until when (ms) another scope is in force, and which.
+const SCOPE_BEFORE: &str = "dueq.scope";
+/// How long the scope from before is in force after a change, ms. AWS says that a change takes so long at most.
+const SCOPE_MS: i64 = 60_000;
+const LIMIT: &str = "FifoThroughputLimit";
 const FACTS: [&str; 3] = ["QueueArn", "CreatedTimestamp", "LastModifiedTimestamp"];
 const FIFO: &str = "FifoQueue";
 const REDRIVE: &str = "RedrivePolicy";
@@ -71,6 +77,14 @@ fn unknown(name: &str) -> Fault {
 fn wrong(name: &str, reason: &str) -> Fault {
     let message = format!("Invalid value for the parameter {name}.{reason}");
     Fault::new(Kind::InvalidAttributeValue, message)
+}
+
+/// The scope of deduplication IDs at this instant (ms).
+pub fn scope_in_force(attributes: &Attributes, now: i64) -> &str {
+    let before = attributes.get(SCOPE_BEFORE).and_then(|text| text.split_once(' '));
+    let before = before.filter(|(until, _)| until.parse().is_ok_and(|until: i64| now < until));
+    let scope = || attributes.get(SCOPE).map_or("queue", String::as_str);
+    before.map_or_else(scope, |(_, scope)| scope)
 }
 
 impl Changes {
@@ -124,9 +138,28 @@ impl Changes {
         Ok(this)
     }
 
-    /// Sets them.
-    pub fn onto(&self, settings: &mut TopicSettings) {
+    /// Checks those that depend on each other, as far as they are given or set already.
+    pub fn check(&self, before: Option<&Attributes>) -> Result<(), Fault> {
+        let get = |name| self.given.get(name).or_else(|| before?.get(name)).map(String::as_str);
+        let is_given = self.given.contains_key(LIMIT) || self.given.contains_key(SCOPE);
+        if is_given && get(LIMIT) == Some("perMessageGroupId") && get(SCOPE) != Some("messageGroup")
+        {
+            let reason = " Reason: perMessageGroupId is allowed only when DeduplicationScope is messageGroup.";
+            return Err(wrong(LIMIT, reason));
+        }
+        Ok(())
+    }
+
+    /// Sets them; `now` (ms) in a queue that exists.
+    pub fn onto(&self, settings: &mut TopicSettings, now: Option<i64>) {
         let sqs = settings.sqs.get_or_insert_default();
+        let set = sqs.attributes.get(SCOPE).map_or("queue", String::as_str);
+        if let Some(now) = now
+            && self.given.get(SCOPE).is_some_and(|scope| scope != set)
+        {
+            let kept = format!("{} {}", now + SCOPE_MS, scope_in_force(&sqs.attributes, now));
+            sqs.attributes.insert(SCOPE_BEFORE.to_owned(), kept);
+        }
         for (name, value) in &self.given {
             let number = value.parse().unwrap_or(0);
             match name.as_str() {

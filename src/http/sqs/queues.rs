@@ -98,6 +98,7 @@ pub async fn create_queue(call: &Call<'_>, request: CreateQueue) -> Result<Respo
     call.caller.check_topic(&name)?;
     let tags = tags::read(&name, request.tags)?;
     let changes = Changes::read(call, &name, given, true).await?;
+    changes.check(None)?;
     if call.state.sqs_waits.as_ref().is_some_and(|waits| waits.has("deleted", &name)) {
         let message = "You must wait 60 seconds after deleting a queue before you can create another with the same name.";
         return Err(Fault::new(Kind::QueueDeletedRecently, message));
@@ -131,7 +132,7 @@ pub async fn create_queue(call: &Call<'_>, request: CreateQueue) -> Result<Respo
             let sqs = settings.sqs.get_or_insert_default();
             sqs.created_at = store.now();
             sqs.tags.clone_from(&tags);
-            changes.onto(&mut settings);
+            changes.onto(&mut settings, None);
             checked(settings)
         };
         match store.put_topic(&name, new, None, call.caller.maker()).await {
@@ -196,7 +197,9 @@ pub async fn set_queue_attributes(
     let given = request.attributes.ok_or_else(|| Fault::missing("Attributes"))?;
     let given = given.0.into_iter().collect();
     let changes = Changes::read(call, &queue.name, given, false).await?;
-    change(call, &queue, |settings| changes.onto(settings)).await
+    changes.check(queue.topic.settings.sqs.as_ref().map(|sqs| &sqs.attributes))?;
+    let now = call.state.store.now();
+    change(call, &queue, |settings| changes.onto(settings, Some(now))).await
 }
 
 #[derive(Deserialize)]

@@ -9,7 +9,7 @@ use super::{
     Call, JSON, Queue,
     content::{AttributeValue, attributes_of, md5_of, md5_of_attributes, text_of},
     fault::Fault,
-    send::sequence_number,
+    send::{OTHER_TYPE, check_id, sequence_number},
 };
 use axum::{
     body::Body,
@@ -42,6 +42,7 @@ pub struct ReceiveMessage {
     attribute_names: Option<Items<String>>,
     message_system_attribute_names: Option<Items<String>>,
     message_attribute_names: Option<Items<String>>,
+    receive_request_attempt_id: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -123,6 +124,7 @@ pub async fn receive_message(
     let wanted = Wanted { system, of_user: names(request.message_attribute_names) };
     let options = LeaseOptions {
         push: false,
+        several: queue.is_fifo(),
         max_messages: most as u64,
         max_bytes: MAX_MAX_BYTES.min(call.state.budget.largest_answer() as u64),
         lease_ms: visibility.map(|seconds| (seconds as u64 * 1000).max(MIN_LEASE_MS)),
@@ -130,8 +132,21 @@ pub async fn receive_message(
     let topics = std::slice::from_ref(&queue.name);
     let wait = Duration::from_secs(wait as u64);
     call.caller.check_let_in()?;
+    let attempt = request.receive_request_attempt_id.as_deref();
+    check_id("ReceiveRequestAttemptId", attempt)?;
+    if let Some(attempt) = attempt.filter(|_| !queue.is_fifo()) {
+        return Err(Fault::invalid(attempt, "ReceiveRequestAttemptId", OTHER_TYPE));
+    }
+    let store = &call.state.store;
+    let repeated = match attempt {
+        Some(attempt) => store.repeat_attempt(&queue.name, attempt, options.lease_ms).await?,
+        None => None,
+    };
     let end = Instant::now() + wait;
     let (grants, is_cut) = loop {
+        if let Some(repeated) = repeated {
+            break (repeated, false);
+        }
         let (left, activity) = (end - Instant::now(), call.activity.as_ref());
         let polled = poll(call.state, &call.caller, activity, topics, options, left);
         let (grants, is_cut) = polled.await;
@@ -147,6 +162,9 @@ pub async fn receive_message(
     let mut hold = call.state.budget.hold();
     let payloads: u64 = grants.messages().iter().map(|message| message.payload_bytes).sum();
     hold.grow_to(payloads as usize)?;
+    if let Some(attempt) = attempt.filter(|_| !grants.messages().is_empty()) {
+        store.note_attempt(&queue.name, attempt, &grants).await?;
+    }
     if visibility == Some(0) {
         show_again(call, &grants).await;
     }

@@ -3,6 +3,7 @@
 use super::{
     super::{input::json::Items, messages::publish::check_replace},
     Call, Queue, answer,
+    attributes::scope_in_force,
     content::{
         AttributeValue, Attributes, is_legal, md5_of, md5_of_attributes, read_attributes, size_of,
         to_body,
@@ -24,7 +25,7 @@ const TRACE_HEADER: &str = "AWSTraceHeader";
 /// Bytes of it, at most. They do not count with the message's.
 const MAX_TRACE_HEADER: usize = 4 * 1024;
 /// Why a parameter of another kind of queue is refused.
-const OTHER_TYPE: &str = "The request include parameter that is not valid for this queue type.";
+pub const OTHER_TYPE: &str = "The request include parameter that is not valid for this queue type.";
 
 /// A message, alone or in a batch.
 #[derive(Deserialize)]
@@ -187,7 +188,9 @@ fn prepare(call: &Call<'_>, queue: &Queue, request: SendMessage) -> Result<Prepa
     if queue.is_fifo() {
         let group = group.ok_or_else(|| Fault::missing("MessageGroupId"))?;
         let id = deduplication_id(queue, deduplication, &text)?;
-        let key = match queue.attribute("DeduplicationScope") {
+        let (attributes, now) = (queue.topic.settings.sqs.as_ref(), call.state.store.now());
+        let scope = attributes.map(|sqs| scope_in_force(&sqs.attributes, now));
+        let key = match scope {
             Some("messageGroup") => format!("{group} {id}"),
             _ => id.clone(),
         };
@@ -283,7 +286,8 @@ fn read_system_attributes(given: Option<Pairs<AttributeValue>>) -> Result<Attrib
     Ok(renamed.collect())
 }
 
-fn check_id(name: &str, value: Option<&str>) -> Result<(), Fault> {
+/// Checks an ID that a request may have.
+pub fn check_id(name: &str, value: Option<&str>) -> Result<(), Fault> {
     let is_good = |text: &str| {
         (1..=128).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
     };

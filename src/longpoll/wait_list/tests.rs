@@ -18,8 +18,13 @@ fn topic(name: &str) -> TopicName {
 impl Scene {
     fn add(&mut self, names: &[&str]) -> u64 {
         let topics: Vec<_> = names.iter().map(|name| topic(name)).collect();
-        let options =
-            LeaseOptions { max_messages: 1, max_bytes: 1, lease_ms: Some(1000), push: false };
+        let options = LeaseOptions {
+            max_messages: 1,
+            max_bytes: 1,
+            lease_ms: Some(1000),
+            push: false,
+            several: false,
+        };
         let (grants, granted) = oneshot::channel();
         let (number, opened) = self.list.add(&topics, options, grants);
         self.notifies.extend(opened);

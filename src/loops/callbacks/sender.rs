@@ -135,6 +135,7 @@ impl Sender {
                     max_bytes: MAX_BYTES,
                     lease_ms: Some(LEASE_MS + batch.map_or(0, |it| it.max_wait_ms.unsigned_abs())),
                     push: true,
+                    several: false,
                 };
                 lease = (options.max_messages > 0).then(|| {
                     let sending = Sending::clone(&self.dispatcher);

@@ -324,6 +324,7 @@ impl Store {
         };
         let want = LeaseOptions {
             push: false,
+            several: false,
             max_messages: moving.most,
             max_bytes: STEP_BYTES,
             lease_ms: Some(LEASE_MS),

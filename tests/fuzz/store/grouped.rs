@@ -153,7 +153,7 @@ proptest! {
         })),
     ) {
         let want = |(max_messages, max_bytes, lease_ms)| Lease {
-            options: LeaseOptions { max_messages, max_bytes, lease_ms, push: false },
+            options: LeaseOptions { max_messages, max_bytes, lease_ms, push: false, several: false },
             begun: false,
             waits: true,
             wakes: 0,

@@ -363,8 +363,8 @@ pub fn all() -> Vec<Bug> {
             .does("of a group one more may be leased at once than its topic allows")
             .patch(
                 "*",
-                "local free = math.min(limit, (rules_of(k, id)) - redis.call('ZLEXCOUNT', k.heads, from, upto))",
-                "local free = math.min(limit, 1 + rules_of(k, id) - redis.call('ZLEXCOUNT', k.heads, from, upto))",
+                "local free = math.min(limit, most - heads_upto(k, id, most, first))",
+                "local free = math.min(limit, 1 + most - heads_upto(k, id, most, first))",
             ),
         bug("rate of a group ignored", &["I18"], probe!(customers::a_slow_group))
             .does("the messages of a group fall due as if it had no rate")

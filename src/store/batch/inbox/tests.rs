@@ -28,8 +28,13 @@ fn look(partition: &Partition, since: Instant) -> Job {
 }
 
 fn lease(partition: &Partition) -> Job {
-    let options =
-        LeaseOptions { max_messages: 1_000, max_bytes: 1 << 22, lease_ms: None, push: false };
+    let options = LeaseOptions {
+        max_messages: 1_000,
+        max_bytes: 1 << 22,
+        lease_ms: None,
+        push: false,
+        several: false,
+    };
     let op = Lease { options, begun: false, waits: false, wakes: 0, registry: Weak::new() };
     job(partition, op, Instant::now())
 }

@@ -40,6 +40,11 @@ impl Op for Lease {
         &scripts::LEASE
     }
 
+    /// What gets several messages of a group has a call of its own: nobody else may get one of them.
+    fn messages(&self) -> usize {
+        if self.options.several { GROUP_MESSAGES } else { 1 }
+    }
+
     /// A batch consumer asks for many more than it mostly gets, and must not keep others out of its call for that. Where
     /// it gets them all, those who came after it are better left for the next call.
     fn share(&self, partition: &Partition) -> usize {
@@ -56,7 +61,9 @@ impl Op for Lease {
         let sized = is_sized(group);
         command.arg(&topic.version_tag).arg(epoch.to_string());
         let push = topic.settings.push.is_some();
-        command.arg(u8::from(waits) + 2 * u8::from(push)).arg(u8::from(sized));
+        let several = group.iter().any(|lease| lease.options.several);
+        let sizes = if several && !sized { 2 } else { u8::from(sized) };
+        command.arg(u8::from(waits) + 2 * u8::from(push)).arg(sizes);
         // Of several partitions it is counted before.
         let most = topic.max_leased().filter(|_| !topic.is_split());
         command.arg(most.map(|most| most.to_string()).unwrap_or_default());
