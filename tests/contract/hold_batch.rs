@@ -54,6 +54,24 @@ async fn a_thousand_acks_are_answered_in_order() {
 }
 
 #[tokio::test]
+async fn acks_and_messages_mean_the_same_in_a_batch_and_in_a_lease_request() {
+    let (client, topic) = (client().await, topic("hold"));
+    let held = leased(&client, &topic, 4).await;
+    let [one, two, three, four] = [0, 1, 2, 3].map(|n| json!([item(&held[n], json!({}))]));
+    for (field, acks) in [("messages", one), ("acks", two)] {
+        let acked = client.post("/messages/ack", &json!({field: acks})).await.expect(200).json();
+        assert_eq!(acked["results"][0]["status"], "ok", "{field}: {acked}");
+    }
+    for (field, acks) in [("messages", &three), ("acks", &four)] {
+        let leased = client.lease(&topic, json!({field: acks})).await.expect(200).json();
+        assert_eq!(leased["acks"][0]["status"], "ok", "{field}: {leased}");
+    }
+    let both = json!({"messages": three, "acks": four});
+    client.post("/messages/ack", &both).await.refused(422).field("acks");
+    client.lease(&topic, both).await.refused(422).field("messages");
+}
+
+#[tokio::test]
 async fn the_same_lease_twice_in_a_batch_is_done_once() {
     let (client, topic) = (client().await, topic("hold"));
     for (verb, more, wanted) in [

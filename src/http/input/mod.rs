@@ -87,6 +87,7 @@ impl<T: Request> Input for T {
 ///         pub attempts: Bounded<0, 10> = Bounded::new(5),
 ///         pub due: Flat<DueFields>, // the fields of another request
 ///     }
+///     also("tries", "attempts") // the first is the second's other name, which the document leaves out
 ///     check(fields) {
 ///         // Sees each field as `Option`, `None` where it was refused, and refuses contradictions by `fields.refuse`.
 ///     }
@@ -103,6 +104,7 @@ macro_rules! request {
                 $see:vis $field:ident: $Type:ty $(= $default:expr)?,
             )*
         }
+        $(also($other:literal, $own:literal))?
         $(check($fields:ident) $check:block)?
     ) => {
         $(#[doc = $about])*
@@ -114,6 +116,7 @@ macro_rules! request {
         impl $crate::input::Request for $Name {
             #[allow(unused_variables, reason = "there are requests without fields")]
             fn take_from(fields: &mut $crate::input::Fields<'_>) -> Option<Self> {
+                $(fields.rename($other, $own);)?
                 $(let $field = $crate::input::take!(fields, $field, $Type $(, $default)?);)*
                 $(let $fields = fields; $check)?
                 Some(Self { $($field: $field?,)* })

@@ -176,13 +176,14 @@ pub async fn extend_lease(
 
 /// Requests of many items, and their answers.
 macro_rules! batches {
-    ($($(#[doc = $doc:expr])* $Request:ident of $Item:ident, $Response:ident of $Result:ident;)*) => {$(
+    ($($(#[doc = $doc:expr])* $Request:ident of $Item:ident $(or $other:literal)?, $Response:ident of $Result:ident;)*) => {$(
         request! {
             $(#[doc = $doc])*
             pub struct $Request {
                 /// The messages, 1 to 1000.
                 pub messages: Batch<$Item>,
             }
+            $(also($other, "messages"))?
         }
 
         answer! {
@@ -197,7 +198,7 @@ macro_rules! batches {
 
 batches! {
     /// Messages to acknowledge.
-    AckBatchRequest of AckBatchItem, AckBatchResponse of AckResult;
+    AckBatchRequest of AckBatchItem or "acks", AckBatchResponse of AckResult;
     /// Leases to give back.
     NackBatchRequest of NackBatchItem, NackBatchResponse of NackResult;
     /// Leases to extend.

@@ -43,6 +43,7 @@ request! {
         /// Messages to acknowledge first, from any topic. A failed ack does not fail the request.
         pub acks: Option<List<LeaseAck, 0, { MAX_MESSAGES_LIMIT as usize }>>,
     }
+    also("messages", "acks")
 }
 
 request! {
