@@ -1,7 +1,10 @@
 //! Runs the service: starts every component from a configuration, and stops them in order.
 
 mod secrets;
+mod started;
 mod systemd;
+
+pub use started::Started;
 
 use crate::{config::Config, embedded::EmbeddedRedis};
 use dueq_base::{
@@ -28,7 +31,6 @@ use secrets::{SHARED_SIGNING, listener_tls, signing_secrets};
 use std::{
     error::Error,
     future::{Future, pending},
-    net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -52,13 +54,13 @@ const MIN_FLUSH: Duration = Duration::from_millis(500);
 /// The `threads` serve connections; everything else runs on the caller's thread. With TLS, the last one has the handshakes
 /// instead: they cost a hundred times what a request costs, and strangers may ask for as many as they like.
 ///
-/// `announced` gets the bound address once requests are accepted.
+/// `announced` learns of the server once requests are accepted.
 ///
 /// Errors: the reason, in one line, if the service could not start, or had to stop because it cannot read the data any more.
 pub async fn run(
     config: Config,
     threads: &[Handle],
-    announced: impl FnOnce(SocketAddr),
+    announced: impl FnOnce(&Started),
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
     let metrics = Arc::new(Metrics::new());
@@ -149,7 +151,7 @@ async fn serve(
     start: Start<'_>,
     threads: &[Handle],
     reloads: &mut JoinSet<()>,
-    announced: impl FnOnce(SocketAddr),
+    announced: impl FnOnce(&Started),
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
     let Start { config, metrics, access, zones, secrets, redis, redis_files, listener, tls } =
@@ -233,7 +235,7 @@ async fn serve(
     let notify_url =
         config.notify_url.as_ref().map(|url| url.reveal().parse::<NotifyUrl>()).transpose();
     let notifier = Notifier::start(notify_url.map_err(|error| format!("--notify-url: {error}"))?)?;
-    announced(announce(config, &listener)?);
+    announce(config, &listener, &store, announced)?;
     // Nothing fails from here on, so everything started below is stopped in order.
     let (background, open_connections) = (metrics.background.clone(), metrics.connections.clone());
     let housekeeping = {
@@ -353,16 +355,20 @@ async fn serve(
     outdated.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// Logs the bound address, writes it to the address file, and returns it.
-fn announce(config: &Config, listener: &TcpListener) -> Result<SocketAddr, RunError> {
+/// Says what is served, and writes the bound address to the address file.
+fn announce(
+    config: &Config,
+    listener: &TcpListener,
+    store: &Store,
+    announced: impl FnOnce(&Started),
+) -> Result<(), RunError> {
     let bound = listener.local_addr()?;
-    let scheme = if config.http.tls_cert.is_some() { "https" } else { "http" };
-    tracing::info!("serving {scheme}://{bound}");
+    announced(&Started::new(config, bound, &store.addresses()));
     if let Some(path) = &config.addr_file {
         let failed = |error| format!("cannot write the address to {}: {error}", path.display());
         write_atomically(path, &bound.to_string()).map_err(failed)?;
     }
-    Ok(bound)
+    Ok(())
 }
 
 /// The maximum number of client connections.

@@ -5,7 +5,7 @@ use super::{
     client::table::{clean, quoted},
     serve,
 };
-use crate::config::Config;
+use crate::{app::Started, config::Config};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use clap::builder::BoolishValueParser;
 use dueq_base::files;
@@ -17,7 +17,7 @@ use std::{
     fmt::Display,
     fs::DirBuilder,
     io::{self, IsTerminal as _, Write as _},
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, Ipv6Addr},
     os::unix::{
         fs::{DirBuilderExt as _, MetadataExt as _},
         process::CommandExt as _,
@@ -62,18 +62,16 @@ pub async fn run(Args { no_open, mut config }: Args, threads: &[Handle]) -> Exit
         config.callbacks.signing_secret_file = Some(secret_file(&config.embedded.data_dir));
     }
     let welcome = Welcome {
-        scheme: if config.http.tls_cert.is_some() { "https" } else { "http" },
-        has_keys: !config.http.api_keys.is_empty() || config.http.api_key_file.is_some(),
-        // Without a private Redis, the directory has nothing but the secret.
-        data: (!config.store.redis.are_given()).then(|| config.embedded.data_dir.clone()),
+        has_keys: config.http.has_keys(),
         secret_dir: secret.is_some().then(|| config.embedded.data_dir.clone()),
         secret,
     };
-    let announced = move |bound| {
+    let announced = move |started: &Started| {
+        started.log();
         // That standard output is closed is no reason to end.
-        let _ = anstream::stdout().write_all(welcome.text(bound).as_bytes());
+        let _ = anstream::stdout().write_all(welcome.text(started).as_bytes());
         if !no_open && has_browser() {
-            open(&welcome.dashboard(bound));
+            open(&format!("{}/ui", started.url));
         }
     };
     serve::run(config, threads, announced).await
@@ -115,10 +113,7 @@ fn kept_secret(data_dir: &Path) -> Result<String, String> {
 
 /// What is printed once the server is ready.
 struct Welcome {
-    scheme: &'static str,
     has_keys: bool,
-    /// The directory of the private Redis.
-    data: Option<PathBuf>,
     /// The signing secret, unless it was given.
     secret: Option<String>,
     /// Where it is kept.
@@ -126,32 +121,19 @@ struct Welcome {
 }
 
 impl Welcome {
-    fn dashboard(&self, bound: SocketAddr) -> String {
-        format!("{}/ui", self.url(bound))
-    }
-
-    /// The URL of the server from this machine.
-    fn url(&self, mut bound: SocketAddr) -> String {
-        if bound.ip().is_unspecified() {
-            bound.set_ip(Ipv4Addr::LOCALHOST.into());
-        }
-        format!("{}://{bound}", self.scheme)
-    }
-
-    fn text(&self, bound: SocketAddr) -> String {
-        let (url, bold) = (self.url(bound), anstyle::Style::new().bold());
-        let mut text = format!("\n{bold}dueq is ready.{bold:#}\n\n");
-        let data = self.data.as_ref().map(|dir| clean(&dir.display().to_string()));
-        let rows = [
-            ("API", Some(format!("{url} (documented at {url}/docs)"))),
-            ("dashboard", Some(self.dashboard(bound))),
+    fn text(&self, started: &Started) -> String {
+        let (url, bold) = (&started.url, anstyle::Style::new().bold());
+        let version = env!("CARGO_PKG_VERSION");
+        let mut text = format!("\n{bold}dueq {version} is ready.{bold:#}\n\n");
+        let signed = self.secret.as_deref().and_then(signs_callbacks);
+        let more = [
             ("guide", Some(format!("{url}/guide"))),
-            ("data", data),
             ("secret", self.secret.clone()),
-            ("callbacks", self.secret.as_deref().and_then(signs_callbacks)),
+            ("signature", signed.map(|secret| format!("checked with {secret}"))),
         ];
-        for (name, value) in rows {
-            text.extend(value.map(|value| format!("  {name:<10} {value}\n")));
+        let more = more.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        for (name, value) in started.rows().into_iter().chain(more) {
+            text.push_str(&format!("  {name:<10} {}\n", clean(&value)));
         }
         let listen = match &self.secret_dir {
             None => "dueq listen 9123 --secret \"$DUEQ_SIGNING_SECRET\"".to_owned(),
@@ -175,7 +157,7 @@ impl Welcome {
 fn signs_callbacks(server: &str) -> Option<String> {
     let server = [SigningSecret::parse(server).ok()?];
     let secrets = derived(&server, &TopicName::callbacks(), "");
-    secrets.first().map(|secret| format!("signed with {}", secret.reveal()))
+    secrets.first().map(|secret| secret.reveal().to_owned())
 }
 
 /// Whether the user sits in front of this machine's desktop.
@@ -225,9 +207,14 @@ mod tests {
         let welcome = |dir: &str, secret: Option<&str>, has_keys| {
             let secret = secret.map(str::to_owned);
             let secret_dir = secret.is_some().then(|| dir.into());
-            let data = Some(dir.into());
-            let welcome = Welcome { scheme: "http", has_keys, data, secret, secret_dir };
-            welcome.text("0.0.0.0:8080".parse().unwrap())
+            let started = Started {
+                url: "http://127.0.0.1:8080".to_owned(),
+                data: dir.to_owned(),
+                keys: "on",
+                signing: "on (hmac)".to_owned(),
+                callbacks: "to public addresses".to_owned(),
+            };
+            Welcome { has_keys, secret, secret_dir }.text(&started)
         };
         let text = welcome("./dueq-data", Some("whsec_x"), false);
         for part in ["http://127.0.0.1:8080/ui\n", "dueq listen 9123\u{1b}", "whsec_x\n"] {

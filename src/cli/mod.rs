@@ -102,7 +102,7 @@ pub fn main() -> ExitCode {
     let threads: Vec<_> = runtimes.iter().map(|runtime| runtime.handle().clone()).collect();
     threads[0].block_on(async {
         match cli.command {
-            Command::Serve(config) => serve::run(*config, &threads, |_| {}).await,
+            Command::Serve(config) => serve::serve(*config, &threads).await,
             Command::Dev(args) => dev::run(*args, &threads).await,
             Command::Listen(args) => listen::run(args).await,
             Command::Keys(args) => keys::run(args).await,

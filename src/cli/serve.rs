@@ -1,16 +1,15 @@
 //! `dueq serve` and `dueq migrate`.
 
-use super::{data::DataArgs, signals};
+use super::{client::table::clean, data::DataArgs, signals};
 use crate::{
-    app,
+    app::{self, Started},
     config::{Config, LogFormat},
 };
 use clap::Args;
 use dueq_base::files::raise_limit;
 use dueq_store::{KNOWN_VERSION, SCHEMA_VERSION};
 use std::{
-    io::{self, IsTerminal},
-    net::SocketAddr,
+    io::{self, IsTerminal, Write as _},
     pin::pin,
     process::ExitCode,
 };
@@ -28,12 +27,27 @@ use tracing_subscriber::{
 /// Lines of the log that wait to be written.
 const MAX_LINES: usize = 8192;
 
-/// Runs the service until SIGTERM or Ctrl-C. `announced` gets the bound address once requests are accepted.
-pub async fn run(
-    config: Config,
-    threads: &[Handle],
-    announced: impl FnOnce(SocketAddr),
-) -> ExitCode {
+/// `dueq serve`: what it serves is printed for people at a terminal, and logged for others.
+pub async fn serve(config: Config, threads: &[Handle]) -> ExitCode {
+    let is_for_people = config.log_format == LogFormat::Text && io::stderr().is_terminal();
+    let announced = move |started: &Started| {
+        if !is_for_people {
+            return started.log();
+        }
+        let rows = started.rows().map(|(name, value)| format!("  {name:<10} {}\n", clean(&value)));
+        // That standard error is closed is no reason to end.
+        let _ = writeln!(
+            io::stderr(),
+            "\ndueq {} is ready.\n\n{}",
+            env!("CARGO_PKG_VERSION"),
+            rows.concat()
+        );
+    };
+    run(config, threads, announced).await
+}
+
+/// Runs the service until SIGTERM or Ctrl-C. `announced` learns of it once requests are accepted.
+pub async fn run(config: Config, threads: &[Handle], announced: impl FnOnce(&Started)) -> ExitCode {
     let filter = match config.log.parse::<Targets>() {
         Ok(filter) => tracing_subscriber::registry().with(filter),
         Err(error) => return super::fail(&format_args!("--log: {error}")),

@@ -92,6 +92,11 @@ pub struct HttpArgs {
 }
 
 impl HttpArgs {
+    /// Whether API keys are given.
+    pub fn has_keys(&self) -> bool {
+        !self.api_keys.is_empty() || self.api_key_file.is_some()
+    }
+
     /// The certificate to serve HTTPS with, if any.
     pub fn identity(&self) -> Option<Identity> {
         let (cert, key) = (self.tls_cert.clone()?, self.tls_key.clone()?);

@@ -5,7 +5,10 @@ use crate::{
     openapi::{OpenapiDocument, Version},
     prelude::*,
 };
-use axum::http::{HeaderMap, header};
+use axum::{
+    extract::Request,
+    http::{HeaderMap, header},
+};
 use bytes::Bytes;
 use dueq_base::metrics::{Contents, RedisGauges, RedisMemory};
 use dueq_store as store;
@@ -113,7 +116,8 @@ pub async fn get_health(_: NoQuery) -> Result<Response, Problem> {
 ///
 /// Ready means that Redis answers, is not loading, can be written to and never evicts, that every part of dueq runs,
 /// and that dueq is not stopping. The state of Redis is at most a second old. `warnings` say what Redis hides and what it
-/// may lose, which certificate expires within 7 days, and whether the key file cannot be used. Needs no key.
+/// may lose, which certificate expires within 7 days, and whether the key file cannot be used. Needs no key; with one, a
+/// refusal also says the address of the Redis that is away, and for how long it has been.
 #[utoipa::path(
     get, path = "/readyz", tag = "service", security(()),
     responses(
@@ -121,8 +125,20 @@ pub async fn get_health(_: NoQuery) -> Result<Response, Problem> {
         ReadinessProblems,
             ),
 )]
-pub async fn get_readiness(State(state): State<AppState>, _: NoQuery) -> Result<Response, Problem> {
-    let not_ready = |reason: String| Problem::new(Code::NotReady, reason);
+pub async fn get_readiness(
+    State(state): State<AppState>,
+    _: NoQuery,
+    request: Request,
+) -> Result<Response, Problem> {
+    // Strangers do not learn where Redis is.
+    let is_stranger = state.access.known(&request).is_none();
+    let not_ready = |mut reason: String| {
+        let away = state.store.away();
+        if !away.is_empty() && !is_stranger {
+            reason.push_str(&format!(" ({away})"));
+        }
+        Problem::new(Code::NotReady, reason)
+    };
     let mut warnings = readiness(&state).await.map_err(not_ready)?;
     warnings.extend(state.metrics.certificates.warnings());
     warnings.extend(state.access.warning());

@@ -45,7 +45,7 @@ async fn a_developer_is_called_sees_a_retry_and_a_redrive_and_ends_all_by_ctrl_c
         listening(listen(&data, &["--status", "500", "--then", "204"])).await;
     let client = dueq.client();
     // The block is there once the server answers, and its secret is the one that is kept.
-    prints(&dueq, "dueq is ready.").await;
+    prints(&dueq, " is ready.").await;
     let file = data.join("signing-secret");
     let (secret, mode) = (text_of(&file), file.metadata().unwrap().permissions().mode());
     let log = dueq.log();

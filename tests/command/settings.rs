@@ -60,10 +60,57 @@ async fn every_flag_is_an_environment_variable_too() {
     assert!(page.contains("data-hide-payloads>"), "{page}");
     let exists: i64 = redis.command(&["EXISTS", "by-env:{service}:schema"]).await;
     assert_eq!(exists, 1);
-    for line in dueq.log().lines() {
-        let parsed: Result<Value, _> = serde_json::from_str(line);
-        assert!(parsed.is_ok_and(|line| line.is_object()), "no JSON: {line}");
+    let log = dueq.log();
+    let lines = log.lines().map(|line| {
+        let parsed: Option<Value> = serde_json::from_str(line).ok();
+        parsed.filter(Value::is_object).unwrap_or_else(|| panic!("no JSON: {line}"))
+    });
+    let fields: Vec<Value> = lines.map(|line| line["fields"].clone()).collect();
+    let started = fields.iter().find(|it| it["version"] == env!("CARGO_PKG_VERSION")).unwrap();
+    let url = format!("http://{}", addr.trim());
+    for (name, value) in [
+        ("message", format!("serving {url}")),
+        ("ui", format!("{url}/ui")),
+        ("data", format!("Redis at 127.0.0.1:{}", redis.port())),
+        ("keys", "off: programs on this machine may do everything".to_owned()),
+        ("signing", "off".to_owned()),
+        ("callbacks", "to public addresses".to_owned()),
+    ] {
+        assert_eq!(started[name], value, "{started}");
     }
+}
+
+#[tokio::test]
+async fn people_at_a_terminal_see_what_was_started_in_rows_without_secrets() {
+    let (data, listen) = (temp_dir("terminal"), format!("127.0.0.1:{}", free_port()));
+    let serve = format!(
+        "timeout 20 {} serve --listen {listen} --api-key sesame-open-sesame --callback-only 10.0.0.0/8 \
+            --callback-deny 10.1.0.0/16 --signing-secret whsec_{}",
+        binary().display(),
+        "a".repeat(44)
+    );
+    let shown = data.join("shown");
+    let mut command = std::process::Command::new("script");
+    command.args(["-qfec", &serve]).arg(&shown).current_dir(&data);
+    command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
+    let mut terminal = Process::start(&mut command);
+    let text = eventually("the rows", || async {
+        Some(text_of(&shown))
+            .filter(|text| text.contains("  callbacks  "))
+            .map(|it| it.replace('\r', ""))
+    })
+    .await;
+    terminal.signal(rustix::process::Signal::TERM);
+    for row in [
+        format!("\ndueq {} is ready.\n", env!("CARGO_PKG_VERSION")),
+        format!("\n  dashboard  http://{listen}/ui\n"),
+        "\n  data       ./dueq-data\n  keys       on\n  signing    on (hmac)\n".to_owned(),
+        "\n  callbacks  to 10.0.0.0/8, never to 10.1.0.0/16\n".to_owned(),
+    ] {
+        assert!(text.contains(&row), "{row}: {text}");
+    }
+    let shows_secret = text.split("  API").nth(1).unwrap().contains("sesame");
+    assert!(!shows_secret && !text.contains("serving http"), "{text}");
 }
 
 #[tokio::test]

@@ -1086,7 +1086,7 @@ def tells_that_redis_is_gone_and_recovers_by_itself(world):
     api("POST", "/topics/survives/messages", {"payload": 1})
     view = world.view(server).open("#/")
     redis.stop()
-    view.page.wait_for_selector(".banner.bad")
+    view.page.wait_for_selector(".banner.bad:has-text('Redis cannot be used'):has-text('The numbers are as of')")
     view.see("survives")
     view.axe()
     world.stage.redis(port)

@@ -489,6 +489,11 @@ impl Dispatcher {
                 {
                     sleep(RETRY_INTERVAL).await;
                 }
+                // The log has the outage, once.
+                Err(error @ (Error::RedisUnavailable | Error::OutcomeUnknown)) => {
+                    tracing::debug!(id = %granted.id, %error, "a call will be made again");
+                    return None;
+                }
                 Err(error) => {
                     let id = granted.id;
                     tracing::warn!(%id, %error, "the outcome of a call could not be recorded");

@@ -100,7 +100,7 @@ pub(super) async fn send(
         Ok(Err(_)) if written.is_some() && written == link.connection.written() => {
             Err(Lost::NotSent)
         }
-        Ok(Err(error)) => Err(Lost::Sent(error.to_string())),
+        Ok(Err(error)) => Err(Lost::Sent(format!("the connection broke: {error}"))),
         Err(_) => Err(Lost::Sent(outage::SILENT.to_owned())),
     }
 }

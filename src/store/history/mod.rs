@@ -212,6 +212,22 @@ impl Store {
         self.lanes.nodes().iter().find_map(|node| node.backend.outage.cause())
     }
 
+    /// Where the servers are that this instance works on.
+    pub fn addresses(&self) -> String {
+        let nodes = self.lanes.nodes();
+        nodes.iter().map(|node| node.backend.address()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The servers that cannot be used, and for how long: `127.0.0.1:6379 for 12 s`. Empty if there are none.
+    pub fn away(&self) -> String {
+        let backends = self.lanes.nodes();
+        let away = backends.iter().filter_map(|node| {
+            let since = node.backend.outage.since()?;
+            Some(format!("{} for {} s", node.backend.address(), since.elapsed().as_secs()))
+        });
+        away.collect::<Vec<_>>().join(", ")
+    }
+
     /// Notes what happened in a partition. One that is gone has nothing to be noted. Returns how many messages died.
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.

@@ -60,4 +60,9 @@ impl Outage {
     pub fn cause(&self) -> Option<String> {
         self.0.lock().as_ref().map(|trouble| trouble.cause.clone())
     }
+
+    /// When the outage began, while there is one.
+    pub fn since(&self) -> Option<Instant> {
+        self.0.lock().as_ref().map(|trouble| trouble.since)
+    }
 }

@@ -17,6 +17,9 @@ export const session = new Store<Session | null | undefined>(undefined);
 /** Why the server cannot be used at present, in words. */
 export const trouble = new Store<string | null>(null);
 
+/** When the server last answered with what is shown. */
+export const seen = new Store<number | null>(null);
+
 /** How far the server's clock is ahead of this one, ms. */
 let skew = 0;
 
@@ -84,7 +87,7 @@ export async function send(operation: Operation, ask: Ask = {}): Promise<Respons
     });
   } catch (error) {
     if (ask.signal?.aborted) throw error;
-    trouble.set("dueq does not answer. What you see is what was last known.");
+    trouble.set("dueq does not answer.");
     throw new Problem(0, "unreachable", "The server does not answer.");
   }
   const date = Date.parse(answer.headers.get("date") ?? "");
@@ -94,7 +97,7 @@ export async function send(operation: Operation, ask: Ask = {}): Promise<Respons
   const problem = await problemOf(answer);
   if (answer.status === 401 && operation !== "createSession") session.set(null);
   if (problem.code === "redis_unavailable") {
-    trouble.set("Redis does not answer. Nothing is lost, and dueq goes on by itself as soon as it is back.");
+    trouble.set("Redis cannot be used. dueq goes on by itself as soon as it can.");
   }
   throw problem;
 }

@@ -2,9 +2,9 @@
 
 import { render, type ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { base, logIn, logOut, meet, Problem, session, trouble } from "./api";
+import { base, logIn, logOut, meet, Problem, seen, session, trouble } from "./api";
 import { Dialog } from "./dialog";
-import { zone } from "./format";
+import { clock, zone } from "./format";
 import { Icon } from "./icons";
 import { KEYS, startKeys } from "./keys";
 import { Button, Empty, Field, Notice, plainTitle, Text, useInSight } from "./parts";
@@ -73,10 +73,15 @@ function Banners() {
   const scopes = me?.scopes ?? [];
   const isReader = scopes.length > 0 && scopes.every((scope) => scope.startsWith("read"));
   const versions = new Set(instances.data?.items.map(({ version }) => version));
-  const notReady = problem?.status === 503 ? `dueq is not ready: ${problem.message}` : null;
+  // It has the cause.
+  const bad = problem?.status === 503 ? `dueq is not ready: ${problem.message}.` : wrong;
   return (
     <>
-      {(wrong ?? notReady) && <Banner kind="bad">{wrong ?? notReady}</Banner>}
+      {bad && (
+        <Banner kind="bad">
+          {bad} {wrong && seen.value !== null && `The numbers are as of ${clock(seen.value)}.`}
+        </Banner>
+      )}
       {data?.warnings?.map((warning) => (
         <Banner key={warning} kind="warn">
           <Text>{warning}</Text>

@@ -2,7 +2,7 @@
 // last known stays on the screen while the next answer is on its way, and if it is the same, nothing is drawn again.
 
 import { useEffect, useState } from "preact/hooks";
-import { Problem, send, session, trouble, urlOf, type Ask } from "./api";
+import { now, Problem, seen, send, session, trouble, urlOf, type Ask } from "./api";
 import type { Operation } from "./operations";
 import { Store } from "./store";
 
@@ -47,6 +47,7 @@ async function load(entry: Entry, glance = true): Promise<void> {
       entry.text = text;
     }
     entry.problem = undefined;
+    seen.set(now());
   } catch (error) {
     if (flight.signal.aborted) return;
     const problem = error instanceof Problem ? error : new Problem(0, "unknown", String(error));
