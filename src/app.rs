@@ -4,6 +4,7 @@ mod secrets;
 mod started;
 mod systemd;
 
+pub(crate) use secrets::{listener_tls, signing_secrets};
 pub use started::Started;
 
 use crate::{config::Config, embedded::EmbeddedRedis};
@@ -27,7 +28,7 @@ use dueq_loops::{
 use dueq_model::{AddressGuard, Proxy, SigningSecret, Zones};
 use dueq_store::{RedisArgs, Store, StoreOptions};
 use rustix::process::{Resource, getrlimit};
-use secrets::{SHARED_SIGNING, listener_tls, signing_secrets};
+use secrets::SHARED_SIGNING;
 use std::{
     error::Error,
     future::{Future, pending},

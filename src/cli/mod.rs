@@ -6,6 +6,7 @@ mod bench;
 mod client;
 mod data;
 mod dev;
+mod doctor;
 mod exec_child;
 mod generated;
 mod keys;
@@ -39,6 +40,11 @@ enum Command {
     /// Takes the options of `dueq serve`, too.
     #[command(mut_arg("log", |log| log.default_value("warn")))]
     Dev(Box<dev::Args>),
+    /// Check what `dueq serve` needs, and say what to change: exit code 1 if something is.
+    ///
+    /// Takes the options of `dueq serve`, starts what it would start short of serving, and looks at Redis: version, persistence,
+    /// maxmemory policy, latency, replicas and clock.
+    Doctor(Box<doctor::Args>),
     /// Receive callbacks on this machine: verify their signatures, print and answer them, until Ctrl-C.
     Listen(listen::Args),
     /// Make API keys, and print what receivers check signatures with.
@@ -104,6 +110,7 @@ pub fn main() -> ExitCode {
         match cli.command {
             Command::Serve(config) => serve::serve(*config, &threads).await,
             Command::Dev(args) => dev::run(*args, &threads).await,
+            Command::Doctor(args) => doctor::run(*args).await,
             Command::Listen(args) => listen::run(args).await,
             Command::Keys(args) => keys::run(args).await,
             Command::Openapi(args) => print_document(args.openapi_version),

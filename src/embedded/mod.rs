@@ -118,6 +118,15 @@ impl EmbeddedRedis {
     }
 }
 
+/// Which program would be started with these options.
+///
+/// # Errors
+/// There is none that will do.
+pub fn check(options: &EmbeddedArgs) -> Result<String, StartError> {
+    let program = program::Program::find(options.redis_bin.as_deref())?;
+    Ok(program.path.display().to_string())
+}
+
 /// Where the server of this data directory listens, as a URL, if it runs.
 ///
 /// # Errors

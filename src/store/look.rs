@@ -17,7 +17,11 @@ use futures_util::{
     future::{join_all, ready, try_join_all},
     stream,
 };
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use tokio::time::{sleep, timeout};
 
 /// Schedules that are looked at: the first by name.
@@ -28,6 +32,8 @@ const MAX_PARTITIONS: usize = 1024;
 const LOOKS: usize = 8;
 /// How long a look at all topics may take. What was not seen by then is left out.
 const LOOK_TIME: Duration = Duration::from_secs(2);
+/// Answers of a server that are timed.
+const ANSWERS: usize = 21;
 /// How long a server may take to tell its memory.
 const MEMORY_TIME: Duration = Duration::from_secs(1);
 
@@ -104,6 +110,14 @@ impl Store {
         Ok(pairs.filter_map(|(name, state)| ticks(name, &state.ok()??)).collect())
     }
 
+    /// How each server is now, for people.
+    ///
+    /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn look_at_servers(&self) -> Result<Vec<ServerLook>, Error> {
+        let nodes = self.lanes.nodes();
+        Ok(try_join_all(nodes.iter().map(|node| look_at(node))).await?)
+    }
+
     /// The memory of Redis; that of the fullest primary of a Cluster, `None` where Redis does not tell.
     ///
     /// Errors: `RedisUnavailable` where none of its servers answers.
@@ -122,6 +136,64 @@ impl Store {
         };
         Ok(found.into_iter().flatten().max_by_key(fullness))
     }
+}
+
+/// A server of Redis at a moment.
+pub struct ServerLook {
+    /// Where it is.
+    pub address: String,
+    /// Its version.
+    pub version: String,
+    /// How many replicas are connected.
+    pub replicas: usize,
+    /// How long an answer takes: the median of some.
+    pub latency: Duration,
+    /// How far this machine's clock is ahead of its own, ms.
+    pub ahead_ms: i64,
+    /// Its memory, where it says so.
+    pub memory: Option<RedisMemory>,
+    /// How it keeps its data, or what is wrong with that; `None` where it does not say so.
+    pub persistence: Option<Result<&'static str, &'static str>>,
+}
+
+async fn look_at(node: &Node) -> Result<ServerLook, CallError> {
+    let mut took = Vec::new();
+    for _ in 0..ANSWERS {
+        let sent = Instant::now();
+        node.command(Command::new("TIME")).await?;
+        took.push(sent.elapsed());
+    }
+    took.sort_unstable();
+    let (backend, server) = (&node.backend, node.backend.server());
+    let hides = server.as_ref().is_none_or(|server| server.refused);
+    let info = match hides {
+        true => None,
+        false => Some(node.command(Command::new("INFO").arg("persistence")).await?),
+    };
+    Ok(ServerLook {
+        address: backend.address(),
+        version: server.map(|server| server.version.clone()).unwrap_or_default(),
+        replicas: backend.connected_replicas(),
+        latency: took[ANSWERS / 2],
+        ahead_ms: backend.clock.machine_ahead().unwrap_or(0),
+        memory: memory_of(node).await?,
+        persistence: info.as_ref().and_then(word).and_then(persistence),
+    })
+}
+
+/// How a server keeps its data by what it says.
+fn persistence(info: &str) -> Option<Result<&'static str, &'static str>> {
+    let says = |name, value| line(info, name) == Some(value);
+    Some(match line(info, "aof_enabled")? {
+        _ if says("aof_last_write_status", "err") || says("rdb_last_bgsave_status", "err") => {
+            Err("it could not write to its disk: make room there")
+        }
+        "1" => Ok("append-only file"),
+        _ => Err(
+            "it has no append-only file, so that a crash loses what was published since its last snapshot, if it takes \
+                any: set appendonly yes",
+        ),
+    })
 }
 
 async fn memory_of(node: &Node) -> Result<Option<RedisMemory>, CallError> {

@@ -65,6 +65,7 @@ pub use hosts::{
 };
 pub use instances::{Instance, Load, Registration};
 pub use lease::{LeaseMode, LeaseOutcome};
+pub use look::ServerLook;
 pub use moves::{MoveState, MoveTask};
 pub use nack::Nack;
 pub use partition::{Partition, PartitionName};

@@ -71,6 +71,75 @@ async fn migrate_ends_with_0_on_a_redis_of_the_present_schema() {
 }
 
 #[tokio::test]
+async fn the_doctor_says_what_to_change_and_ends_with_1_if_something_is() {
+    let mut redis = Redis::start().await;
+    let url = redis.url();
+    let doctor = async |more: &[&str]| {
+        let launch = Launch::command(["doctor", "--json", "--redis-url", &url]);
+        let finished = launch.args(more).finish().await;
+        let report: Value = serde_json::from_str(&finished.stdout).expect("JSON");
+        assert_eq!(finished.code, i32::from(report["ok"] == false), "{finished:?}");
+        assert!(!finished.stdout.contains("sesame") && finished.stderr.is_empty(), "{finished:?}");
+        report["checks"].as_array().unwrap().clone()
+    };
+    let of = |checks: &[Value], name: &str, is_good: bool| {
+        let of = checks.iter().filter(|it| it["check"] == name && it["ok"] == is_good);
+        of.map(|it| it["found"].as_str().unwrap().to_owned()).collect::<Vec<_>>().join("; ")
+    };
+    let _: () = redis.command(&["CONFIG", "SET", "appendonly", "yes"]).await;
+    let checks =
+        doctor(&["--api-key", "sesame-open-sesame-open-sesame", "--max-connections", "64"]).await;
+    // A machine with other work may be slow.
+    let bad = checks.iter().find(|it| it["ok"] == false && it["check"] != "latency");
+    assert!(bad.is_none(), "{bad:?}");
+    assert!(of(&checks, "version", true).contains(&format!("at 127.0.0.1:{}", redis.port())));
+    assert_eq!(of(&checks, "persistence", true).split(" at ").next(), Some("append-only file"));
+    for name in [
+        "keys",
+        "signing",
+        "certificates",
+        "callbacks",
+        "tzdata",
+        "descriptors",
+        "redis",
+        "replicas",
+        "clock",
+        "memory",
+    ] {
+        assert!(!of(&checks, name, true).is_empty(), "{name}: {checks:?}");
+    }
+
+    let _: () = redis.command(&["CONFIG", "SET", "appendonly", "no"]).await;
+    let _: () = redis.command(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]).await;
+    let keys = temp_dir("doctor").join("keys");
+    std::fs::write(&keys, "name sha256:sesame\n").unwrap();
+    let checks = doctor(&[
+        "--api-key-file",
+        keys.to_str().unwrap(),
+        "--tzdata-dir",
+        "/nowhere",
+        "--max-connections",
+        "999999",
+    ])
+    .await;
+    for (name, words) in [
+        ("redis", "its maxmemory-policy is allkeys-lru, noeviction is needed"),
+        ("persistence", "set appendonly yes"),
+        ("keys", keys.to_str().unwrap()),
+        ("tzdata", "/nowhere"),
+        ("descriptors", "raise LimitNOFILE"),
+    ] {
+        assert!(of(&checks, name, false).contains(words), "{name}: {checks:?}");
+    }
+    redis.kill9();
+    let gone = of(&doctor(&[]).await, "redis", false);
+    assert!(gone.contains(&format!("cannot reach Redis: 127.0.0.1:{}", redis.port())), "{gone}");
+    let finished = Launch::command(["doctor", "--redis-url", &url]).finish().await;
+    assert_eq!(finished.code, 1, "{finished:?}");
+    assert!(finished.stdout.contains("change  redis "), "{finished:?}");
+}
+
+#[tokio::test]
 async fn help_and_version_end_with_0() {
     for words in [&["--help"][..], &["--version"], &["serve", "--help"], &["healthcheck", "--help"]]
     {
