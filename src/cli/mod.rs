@@ -9,6 +9,7 @@ mod dev;
 mod doctor;
 mod exec_child;
 mod generated;
+mod help;
 mod keys;
 mod listen;
 mod moving;
@@ -17,7 +18,7 @@ mod serve;
 mod signals;
 
 use crate::config::Config;
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use dueq_http as http;
 use rustix::{fs::Mode, process::umask};
 use std::process::ExitCode;
@@ -83,7 +84,9 @@ struct OpenapiArgs {
 
 /// Runs the subcommand that the program's arguments name.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let command = help::arranged(Cli::command());
+    let cli = Cli::from_arg_matches(&command.clone().get_matches());
+    let cli = cli.unwrap_or_else(|error| error.format(&mut command.clone()).exit());
     // Files that dueq or its Redis write may contain messages and secrets.
     umask(Mode::from_raw_mode(0o077));
     // These commands replace the process, so they run before any runtime or thread starts.

@@ -152,6 +152,26 @@ async fn help_and_version_end_with_0() {
 }
 
 #[tokio::test]
+async fn help_is_short_with_h_and_has_headings_in_full() {
+    let help = async |words: &[&str]| Launch::command(words).finish().await.stdout;
+    let count = |help: &str, mark: &str| help.lines().filter(|line| line.starts_with(mark)).count();
+    let (short, long) = (help(&["-h"]).await, help(&["--help"]).await);
+    // The two options have the same indent.
+    assert_eq!(count(&short, "  ") - 2, 10, "{short}");
+    assert!(count(&long, "  ") > 35, "{long}");
+    for heading in ["Server:", "Messages:", "Failures:", "Data:", "Options:"] {
+        assert!(count(&long, heading) == 1, "{heading} {long}");
+    }
+    assert!(long.lines().all(|line| line.chars().count() <= 100), "{long}");
+    let (short, long) = (help(&["serve", "-h"]).await, help(&["serve", "--help"]).await);
+    assert_eq!(count(&short, "      --"), 10, "{short}");
+    assert!(count(&long, "      --") > 40, "{long}");
+    for heading in ["Clients:", "Callbacks:", "Data:", "Private Redis:", "Process:"] {
+        assert!(count(&long, heading) == 1, "{heading} {long}");
+    }
+}
+
+#[tokio::test]
 async fn help_names_every_flag_with_its_environment_variable() {
     let help = Launch::command(["serve", "--help"]).finish().await.stdout;
     for flag in [
