@@ -1,5 +1,7 @@
 //! URLs that can be called, as far as their text shows.
 
+use std::sync::{Arc, OnceLock};
+
 use serde::{Deserialize, Serialize};
 use url::Url;
 
@@ -7,10 +9,31 @@ use url::Url;
 pub const MAX_URL_CHARS: usize = 2_048;
 
 /// A URL that can be called: http or https, a host, no user, no blanks or control characters. It is kept as it was given;
-/// [`CallUrl::url`] is what is dialled.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct CallUrl(String);
+/// [`CallUrl::url`] is what is dialled. It is parsed when that is first asked for, once for all clones: a call asks several times.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub struct CallUrl(Arc<(String, OnceLock<Option<Url>>)>);
+
+impl PartialEq for CallUrl {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for CallUrl {}
+
+/// What was stored, unchecked.
+impl From<String> for CallUrl {
+    fn from(text: String) -> Self {
+        Self(Arc::new((text, OnceLock::new())))
+    }
+}
+
+impl From<CallUrl> for String {
+    fn from(url: CallUrl) -> Self {
+        url.as_str().to_owned()
+    }
+}
 
 /// Why a text is no URL that can be called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -94,12 +117,12 @@ impl CallUrl {
         if !matches!(url.scheme(), "http" | "https") || url.host().is_none() || !begins {
             return Err(InvalidCallUrl::Syntax);
         }
-        Ok(Self(text.to_owned()))
+        Ok(Self(Arc::new((text.to_owned(), Some(url).into()))))
     }
 
     /// As it was given.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.0.0
     }
 
     /// Whom it calls: name or address as it is dialled, and port; empty where what was stored is no URL.
@@ -115,8 +138,9 @@ impl CallUrl {
     }
 
     /// The parsed URL. Errors: where what was stored is none (any more), which only a hand in Redis can bring about.
-    pub fn url(&self) -> Result<Url, InvalidCallUrl> {
-        Url::parse(&self.0).map_err(|_| InvalidCallUrl::Syntax)
+    pub fn url(&self) -> Result<&Url, InvalidCallUrl> {
+        let (text, parsed) = &*self.0;
+        parsed.get_or_init(|| Url::parse(text).ok()).as_ref().ok_or(InvalidCallUrl::Syntax)
     }
 }
 

@@ -293,7 +293,7 @@ async fn in_time<T>(end: Instant, answer: impl Future<Output = T>) -> Option<T> 
 /// The URL as hyper wants it. Errors: what was stored is none.
 pub(super) fn to_uri(url: &CallUrl) -> Result<Uri, String> {
     let wrong = |error: &dyn std::fmt::Display| format!("the URL cannot be called: {error}");
-    let mut url = url.url().map_err(|error| wrong(&error))?;
+    let mut url = url.url().map_err(|error| wrong(&error))?.clone();
     url.set_fragment(None);
     url.as_str().parse().map_err(|error: http::uri::InvalidUri| wrong(&error))
 }
