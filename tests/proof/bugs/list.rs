@@ -580,6 +580,24 @@ pub fn all() -> Vec<Bug> {
         bug("completion without its result", &["the contract"], scenario!(calls::completions))
             .does("an ack is published without what it gave")
             .patch("ack", "if line ~= '' then lib.add_events(k, good[i], line) end", ""),
+        bug("failing and called", &["the contract"], scenario!(calls::a_failing_host))
+            .does("no instance learns that a host fails")
+            .patch("swap_host", "if ARGV[3] ~= '' then redis.call('HSET', KEYS[1], ARGV[1], ARGV[3]) end", ""),
+        bug("failing for good", &["I12"], scenario!(calls::a_failing_host))
+            .does("a host that answers again is still written down as failing")
+            .patch(
+                "swap_host",
+                "redis.call('HDEL', KEYS[1], ARGV[1])",
+                "if ARGV[3] ~= '' then redis.call('HDEL', KEYS[1], ARGV[1]) end",
+            ),
+        bug("failed with the others", &["the contract"], scenario!(calls::one_of_many_failed))
+            .does("a message that the answer of a call for many names as failed is called again at once")
+            .patch(
+                "nack",
+                "  local deadline = holds(seals[i], scores[i], extras[i], now)\n",
+                "  if string.find(reason, 'names it among', 1, true) then delay = '0' end\n\
+                   local deadline = holds(seals[i], scores[i], extras[i], now)\n",
+            ),
         bug("parked to the end", &["I12"], scenario!(calls::a_pulled_topic))
             .does("what was parked stays so when its topic is pushed no more")
             .patch("fetch_parked", "    redis.call('ZADD', k.delayed, due, member)\n", ""),

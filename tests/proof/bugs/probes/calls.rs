@@ -144,6 +144,60 @@ pub async fn completions(setting: Setting) -> Report {
     scene.end().await
 }
 
+/// A host that answers nothing but 503 for some seconds, and then 200.
+pub async fn a_failing_host(setting: Setting) -> Report {
+    let (mut scene, client, receiver) = calling("a_failing_host", setting, 0).await;
+    receiver.answer(Reply::status(503));
+    let topic = topic("failing");
+    let push = json!({"url": receiver.url("/"), "failing_after": 3, "failing_over_ms": 400});
+    let backoff = json!({"kind": "fixed", "base_ms": 100});
+    client.new_topic(&topic, json!({"push": push, "backoff": backoff, "max_attempts": 1000})).await;
+    client.fill(&topic, &[json!({"payload": 1}), json!({"payload": 2})]).await;
+    sleep(Duration::from_millis(2_000)).await;
+    let before = receiver.count();
+    sleep(Duration::from_millis(2_000)).await;
+    let calls = receiver.count() - before;
+    // A probe may fall into that time.
+    scene.demand(calls <= 1, "the contract", || {
+        format!("{calls} calls in 2 s of a host that fails")
+    });
+    receiver.answer(Reply::status(200));
+    let mut done = 0;
+    for _ in 0..120 {
+        done = client.total(&topic, "acked").await;
+        if done == 2 {
+            break;
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+    scene.demand(done == 2, "I12 liveness", || {
+        format!("{done} of 2 messages are done 12 s after their host answers again")
+    });
+    scene.end().await
+}
+
+/// A call for three messages, whose answer says that one is to come again in ten seconds.
+pub async fn one_of_many_failed(setting: Setting) -> Report {
+    let (mut scene, client, receiver) = calling("one_of_many_failed", setting, 0).await;
+    let topic = topic("many");
+    let batch = json!({"max_messages": 3, "max_wait_ms": 1_000});
+    let push = json!({"url": receiver.url("/"), "batch": batch});
+    client.new_topic(&topic, json!({"push": push})).await;
+    client.pause_topic(&topic).await.expect(200);
+    let messages: Vec<Value> = (0..3).map(|n| json!({"payload": n})).collect();
+    let ids = client.fill(&topic, &messages).await;
+    let failed = json!({"failed": [{"id": ids[1], "delay_ms": 10_000}]});
+    receiver.answer(Reply::status(200).body(failed.to_string()));
+    client.resume_topic(&topic).await.expect(200);
+    receiver.wait_for(1).await;
+    sleep(Duration::from_millis(2_500)).await;
+    let (calls, left) = (receiver.count(), client.count(&topic, "delayed").await);
+    scene.demand((calls, left) == (1, 1), "the contract", || {
+        format!("{calls} calls and {left} delayed messages, where one of three is to be called again in ten seconds")
+    });
+    scene.end().await
+}
+
 /// A topic that is pushed no more while messages are parked.
 pub async fn a_pulled_topic(setting: Setting) -> Report {
     let (mut scene, client, receiver) = calling("a_pulled_topic", setting, 20_000).await;
