@@ -33,6 +33,8 @@ const MAX_TASKS: usize = 10;
 const KEPT_MS: Millis = 1_209_600_000;
 /// Messages that are moved together.
 const TOGETHER: u64 = 500;
+/// Lots of which nothing can be moved that are passed over to get to others.
+const PASSED: usize = 8;
 /// Payload bytes that are moved together, at most.
 const STEP_BYTES: u64 = 1024 * 1024;
 /// Ready messages that a redrive looks at to know whether any is to be moved.
@@ -214,14 +216,14 @@ impl Store {
             let most = task.rate.unwrap_or(TOGETHER);
             let moving = Moving { to: task.to.as_ref(), most, due: &due, may: &may };
             let left;
-            (moved, left, stop) = match self.move_some(name, &moving, 0).await {
+            (moved, left, stop) = match self.move_past(name, &moving, 0).await {
                 Err(Error::TopicIsPushed | Error::TopicNotFound) => {
                     let reason = "AWS.SimpleQueueService.UnsupportedOperation".to_owned();
-                    (0, Grants::default(), Some(Stop::Failed(reason)))
+                    (0, Vec::new(), Some(Stop::Failed(reason)))
                 }
                 done => done?,
             };
-            if stop.is_none() && !left.messages().is_empty() {
+            if matches!(stop, None | Some(Stop::Empty)) && many(&left) > 0 {
                 stop = Some(Stop::Failed("CouldNotDetermineMessageSource".to_owned()));
             }
         }
@@ -294,19 +296,41 @@ impl Store {
             let most = TOGETHER.min(most - sum.done as u64);
             let moving = Moving { to: None, most, due: &due, may };
             let _turn = round.turn().await;
-            let (moved, left, stop) = self.move_some(name, &moving, sum.done - from).await?;
+            let (moved, left, stop) = self.move_past(name, &moving, sum.done - from).await?;
             sum.done += moved;
             if moved == 0 {
                 if matches!(stop, Some(Stop::Later | Stop::Failed(_))) {
                     let ready = self.topic(name).await?.1.ready;
-                    sum.remaining += ready + left.messages().len() as i64;
+                    sum.remaining += ready + many(&left);
                 }
                 return Ok(());
             }
-            kept.push(left);
+            kept.extend(left);
         }
         sum.remaining += self.topic(name).await?.1.ready;
         Ok(())
+    }
+
+    /// Moves some ready messages as [`Self::move_some`] does, past those that cannot be moved.
+    async fn move_past(
+        &self,
+        name: &TopicName,
+        moving: &Moving<'_>,
+        before: i64,
+    ) -> Result<(i64, Vec<Grants>, Option<Stop>), Error> {
+        let (started, mut lots, mut failed) = (Instant::now(), Vec::new(), None);
+        loop {
+            let (moved, left, stop) = self.move_some(name, moving, before).await?;
+            lots.push(left);
+            let is_last =
+                lots.len() == PASSED || started.elapsed() > Duration::from_millis(LEASE_MS / 4);
+            match stop {
+                Some(Stop::Empty) => return Ok((moved, lots, failed.or(stop))),
+                Some(Stop::Later) => return Ok((moved, lots, stop)),
+                _ if moved > 0 || is_last => return Ok((moved, lots, failed.or(stop))),
+                _ => failed = failed.or(stop),
+            }
+        }
     }
 
     /// Moves some ready messages, behind so many of the same move. Returns how many, those that stay, which go back when they are dropped, and
@@ -398,6 +422,11 @@ impl Store {
         }
         Ok((moved, left, stop))
     }
+}
+
+/// Messages of lots.
+fn many(lots: &[Grants]) -> i64 {
+    lots.iter().map(|lot| lot.messages().len() as i64).sum()
 }
 
 /// The message as it is published again.
