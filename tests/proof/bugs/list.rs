@@ -584,12 +584,8 @@ pub fn all() -> Vec<Bug> {
             .does("no instance learns that a host fails")
             .patch("swap_host", "if ARGV[3] ~= '' then redis.call('HSET', KEYS[1], ARGV[1], ARGV[3]) end", ""),
         bug("failing for good", &["I12"], scenario!(calls::a_failing_host))
-            .does("a host that answers again is still written down as failing")
-            .patch(
-                "swap_host",
-                "redis.call('HDEL', KEYS[1], ARGV[1])",
-                "if ARGV[3] ~= '' then redis.call('HDEL', KEYS[1], ARGV[1]) end",
-            ),
+            .does("no instance gets the turn to try a host that fails")
+            .patch("swap_host", "if written ~= ARGV[2] then", "if written ~= '' then"),
         bug("failed with the others", &["the contract"], scenario!(calls::one_of_many_failed))
             .does("a message that the answer of a call for many names as failed is called again at once")
             .patch(
