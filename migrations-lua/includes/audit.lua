@@ -178,9 +178,9 @@ local function mend(k, member, now, drop)
     redis.call('ZREM', k.heads, entry)
     redis.call('ZREM', k.queued, unpack(entries_for(k, id, entry, priority, stands[1] == 6 and stands[2])))
     if lives then redis.call('ZADD', at == 6 and k.queued or k.heads, 0, entry) end
-    let_go(k, { [id] = 1 })
     -- What is a head by this is put in line, and all groups are looked at.
     if is_fair(k) then redis.call('HSET', k.meta, 'raised', '') else put_back(k, id, now) end
+    let_go(k, { [id] = 1 })
   end
   local holder = lives and key ~= '' and hold ~= 'f' and redis.call('HGET', k.keys, key)
   if holder and holder ~= member and holds_key(key, stands_of(k, { holder })[1], redis.call('HGET', k.extra, holder)) then

@@ -164,7 +164,7 @@ local function take_groups(k, now, most, reply_bytes, ttl, topic_max)
       -- Up to the next one that is leased.
       local first, second = unpack(redis.call('ZRANGEBYLEX', k.heads, from, upto, 'LIMIT', 0, 2))
       if second then upto = table.concat({ '(', second }) end
-      if first == entry then line = redis.call('ZRANGEBYLEX', k.queued, from, upto, 'LIMIT', 0, most - #members) end
+      if first == entry then line = redis.call('ZRANGEBYLEX', k.queued, table.concat({ '(', entry }), upto, 'LIMIT', 0, most - #members) end
     end
     for j = 1, #line do
       local member = entry_member(line[j])

@@ -75,6 +75,8 @@ write_lists(k, lists)
 if highest > order_max then redis.call('HSET', k.meta, 'group_order', int(highest)) end
 -- Some of a group may wait behind a head that was gone when it was its turn to be read.
 if lists[k.queued] then redis.call('HSET', k.meta, 'raised', '') end
+-- Of those in flight several may be of one group.
+if lists[k.heads] then redis.call('HSET', k.meta, 'several', '1') end
 if large then redis.call('HSET', k.meta, 'large', '1') end
 if lowered then redis.call('HSET', k.meta, 'lowered', '1') end
 -- The totals count what was loaded.

@@ -7,7 +7,7 @@ use crate::{
     config::Config,
     embedded,
 };
-use dueq_base::{files::raise_limit, metrics::Metrics};
+use dueq_base::{files::raise_limit, metrics::Metrics, notify::NotifyUrl};
 use dueq_http::{self as http, access::Access};
 use dueq_loops::callbacks::Caller;
 use dueq_model::{AddressGuard, Zones};
@@ -23,7 +23,9 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 use tracing_subscriber::{
-    filter::LevelFilter, layer::SubscriberExt as _, util::SubscriberInitExt as _,
+    filter::{LevelFilter, Targets},
+    layer::SubscriberExt as _,
+    util::SubscriberInitExt as _,
 };
 
 /// An answer of Redis that takes longer delays every request.
@@ -147,6 +149,20 @@ fn look_at_process(config: &Config, metrics: &Arc<Metrics>, findings: &mut Findi
     findings.tried("certificates", listener_tls(config, &metrics.certificates), |tls| {
         (if tls.is_some() { "the listener's can be used" } else { "none: plain HTTP" }).to_owned()
     });
+    if let Some(url) = &config.notify_url {
+        let url = url.reveal().parse::<NotifyUrl>();
+        let url = url.map_err(|error| format!("--notify-url: {error}"));
+        findings.tried("notices", url, |_| "can be sent".to_owned());
+    }
+    let log = config.log.parse::<Targets>().map_err(|error| format!("--log: {error}"));
+    findings.tried("log", log, |_| config.log.clone());
+    for file in [&config.http.audit_log, &config.addr_file].into_iter().flatten() {
+        let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty());
+        if dir.is_some_and(|dir| !dir.is_dir()) {
+            let path = file.display();
+            findings.add("files", false, format_args!("{path} has no directory: make it"));
+        }
+    }
     let calls = &config.callbacks;
     let caller = calls.proxy().map_err(|error| error.to_string()).and_then(|proxy| {
         let guard = Arc::new(AddressGuard {
@@ -157,7 +173,9 @@ fn look_at_process(config: &Config, metrics: &Arc<Metrics>, findings: &mut Findi
         let certificates = &calls.callback_client_certs;
         Caller::new(guard, calls.callback_dns, proxy, certificates).map_err(|it| it.to_string())
     });
-    findings.tried("callbacks", caller, |_| "can be sent".to_owned());
+    if !calls.no_dispatch {
+        findings.tried("callbacks", caller, |_| "can be sent".to_owned());
+    }
     let zones = Zones::open(config.store.tzdata_dir.as_deref());
     let zones = findings.tried("tzdata", zones, |zones| {
         let (version, source) = zones.named();

@@ -84,6 +84,42 @@ async fn a_message_that_is_twice_in_a_dump_is_stored_once() {
     clean(&audit(&["--redis-url", &other.url()]).await);
 }
 
+#[tokio::test]
+async fn messages_of_a_group_that_were_in_flight_together_come_back_in_order() {
+    let redis = Redis::start().await;
+    let there = Dueq::on(&redis).start().await;
+    let sqs = async |client: &Client, action: &str, body: Value| {
+        let target = format!("AmazonSQS.{action}");
+        let headers = [("x-amz-target", &*target), ("content-type", "application/x-amz-json-1.0")];
+        client.send("POST", "/sqs", &headers, Some(body.to_string().into_bytes())).await.expect(200)
+    };
+    let client = there.client();
+    let attributes = json!({"FifoQueue": "true", "ContentBasedDeduplication": "true"});
+    let queue = json!({"QueueName": "orders.fifo", "Attributes": attributes});
+    sqs(&client, "CreateQueue", queue).await;
+    for n in 0..6 {
+        let message = json!({"QueueUrl": "/sqs/orders.fifo", "MessageBody": format!("m{n}"), "MessageGroupId": "g"});
+        sqs(&client, "SendMessage", message).await;
+    }
+    let receive = async |client: &Client, most: usize| {
+        let want = json!({"QueueUrl": "/sqs/orders.fifo", "MaxNumberOfMessages": most, "VisibilityTimeout": 2});
+        let received = sqs(client, "ReceiveMessage", want).await.json();
+        let bodies = received["Messages"].as_array().cloned().unwrap_or_default();
+        bodies.iter().map(|it| text(it, "Body").to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(receive(&client, 5).await, ["m0", "m1", "m2", "m3", "m4"]);
+    let (dir, other) = (temp_dir("in-flight"), Redis::start().await);
+    let file = dump(&redis, &dir).await;
+    let loaded = dueq(&["load", file.to_str().unwrap(), "--redis-url", &other.url()]).await;
+    assert_eq!(loaded.code, 0, "{loaded:?}");
+    let to = Dueq::on(&other).start().await;
+    let all = eventually("they come back", async || {
+        Some(receive(&to.client(), 10).await).filter(|bodies| !bodies.is_empty())
+    });
+    assert_eq!(all.await, ["m0", "m1", "m2", "m3", "m4", "m5"]);
+    clean(&audit(&["--redis-url", &other.url()]).await);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dump_of_one_redis_is_loaded_into_a_cluster() {
     let redis = Redis::start().await;

@@ -120,6 +120,12 @@ async fn the_doctor_says_what_to_change_and_ends_with_1_if_something_is() {
         "/nowhere",
         "--max-connections",
         "999999",
+        "--notify-url",
+        "ftp://sesame.example/",
+        "--log",
+        "a=b=c",
+        "--audit-log",
+        "/nowhere/audit",
     ])
     .await;
     for (name, words) in [
@@ -128,6 +134,9 @@ async fn the_doctor_says_what_to_change_and_ends_with_1_if_something_is() {
         ("keys", keys.to_str().unwrap()),
         ("tzdata", "/nowhere"),
         ("descriptors", "raise LimitNOFILE"),
+        ("notices", "--notify-url: must be"),
+        ("log", "--log: invalid filter"),
+        ("files", "/nowhere/audit has no directory"),
     ] {
         assert!(of(&checks, name, false).contains(words), "{name}: {checks:?}");
     }

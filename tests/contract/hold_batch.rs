@@ -67,6 +67,8 @@ async fn acks_and_messages_mean_the_same_in_a_batch_and_in_a_lease_request() {
         assert_eq!(leased["acks"][0]["status"], "ok", "{field}: {leased}");
     }
     let both = json!({"messages": three, "acks": four});
+    let null = json!({"messages": null, "acks": []});
+    client.lease(&topic, null).await.expect(200);
     client.post("/messages/ack", &both).await.refused(422).field("acks");
     client.lease(&topic, both).await.refused(422).field("messages");
 }

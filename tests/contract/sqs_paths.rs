@@ -162,6 +162,7 @@ async fn permissions_are_kept_in_the_policy() {
         ("AddPermission", add("b", json!([]), receive.clone()), 400, "Value [] for"),
         ("AddPermission", add("b", json!(["me"]), receive.clone()), 400, "Value [me] for"),
         ("AddPermission", json!({"QueueUrl": queue}), 400, "Label"),
+        ("AddPermission", add("a b", one.clone(), receive.clone()), 400, "hyphens"),
         ("AddPermission", add("b", one, receive), 200, ""),
         ("RemovePermission", labelled("c"), 400, "can't find label."),
         ("RemovePermission", labelled("a"), 200, ""),

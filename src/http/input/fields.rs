@@ -169,11 +169,13 @@ impl<'a> Fields<'a> {
 
     /// Gives the field called `other` its own name. A request has one of both.
     pub fn rename(&mut self, other: &str, own: &'static str) {
-        let Some(value) = self.take_any(other) else { return };
-        match self.entries.iter().any(|(known, _)| known == own) {
-            true => self.refuse(other, format!("cannot be given together with {own}")),
-            false => self.entries.push((Cow::Borrowed(own), value)),
+        let Some(value) = self.take_value(other) else { return };
+        if self.peek(own).is_some() {
+            self.refuse(other, format!("cannot be given together with {own}"));
+            return;
         }
+        self.take_any(own);
+        self.entries.push((Cow::Borrowed(own), value));
     }
 
     /// Notes that a field cannot be taken as it is; the first reason stays.

@@ -13,6 +13,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 const POLICY: &str = "Policy";
+/// Characters of a label, at most.
+const MAX_LABEL: usize = 80;
 /// Actions of a permission, at most.
 const MAX_ACTIONS: usize = 7;
 /// Actions that others than a queue's owner can be let do.
@@ -92,6 +94,12 @@ pub async fn add_permission(call: &Call<'_>, request: Permission) -> Result<Resp
     let (accounts, actions) = (items(request.accounts), items(request.actions));
     if has {
         return Err(Fault::invalid(label, "Label", "Already exists."));
+    }
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    if !(1..=MAX_LABEL).contains(&label.len()) || !label.bytes().all(is_word) {
+        let reason =
+            "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length.";
+        return Err(Fault::invalid(label, "Label", reason));
     }
     if actions.is_empty() {
         return Err(Fault::missing("Actions"));

@@ -99,10 +99,6 @@ pub async fn create_queue(call: &Call<'_>, request: CreateQueue) -> Result<Respo
     let tags = tags::read(&name, request.tags)?;
     let changes = Changes::read(call, &name, given, true).await?;
     changes.check(None)?;
-    if call.state.sqs_waits.as_ref().is_some_and(|waits| waits.has("deleted", &name)) {
-        let message = "You must wait 60 seconds after deleting a queue before you can create another with the same name.";
-        return Err(Fault::new(Kind::QueueDeletedRecently, message));
-    }
     let store = &call.state.store;
     // In a standard queue a group is a tenant.
     let is_fair = !is_fifo && store.fair_by_default();
@@ -117,6 +113,10 @@ pub async fn create_queue(call: &Call<'_>, request: CreateQueue) -> Result<Respo
                 return Err(Fault::new(Kind::QueueNameExists, message));
             }
             return answer(&json!({"QueueUrl": call.url(&name)}));
+        }
+        if call.state.sqs_waits.as_ref().is_some_and(|waits| waits.has("deleted", &name)) {
+            let message = "You must wait 60 seconds after deleting a queue before you can create another with the same name.";
+            return Err(Fault::new(Kind::QueueDeletedRecently, message));
         }
         let new = |before: Option<&TopicSettings>| {
             if before.is_some() {
@@ -335,15 +335,12 @@ pub async fn delete_queue(call: &Call<'_>, request: OneQueue) -> Result<Response
 /// Removes all messages, those too that are in flight.
 pub async fn purge_queue(call: &Call<'_>, request: OneQueue) -> Result<Response<Body>, Fault> {
     let queue = request.queue(call).await?;
-    if let Some(waits) = &call.state.sqs_waits {
-        if waits.has("purged", &queue.name) {
-            let message = format!(
-                "Only one PurgeQueue operation on {} is allowed every 60 seconds.",
-                queue.name
-            );
-            return Err(Fault::new(Kind::PurgeQueueInProgress, message));
-        }
-        waits.add("purged", &queue.name);
+    let waits = call.state.sqs_waits.as_ref();
+    if waits.is_some_and(|waits| waits.has("purged", &queue.name)) {
+        let name = &queue.name;
+        let message =
+            format!("Only one PurgeQueue operation on {name} is allowed every 60 seconds.");
+        return Err(Fault::new(Kind::PurgeQueueInProgress, message));
     }
     let states = [State::Blocked, State::Delayed, State::Ready, State::Leased];
     let store = &call.state.store;
@@ -355,5 +352,6 @@ pub async fn purge_queue(call: &Call<'_>, request: OneQueue) -> Result<Response<
         let left = format!("{} messages are left. Purge the queue again.", done_with.remaining);
         return Err(Fault::new(Kind::ServiceUnavailable, left));
     }
+    waits.inspect(|waits| waits.add("purged", &queue.name));
     done()
 }

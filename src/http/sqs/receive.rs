@@ -163,7 +163,10 @@ pub async fn receive_message(
     let payloads: u64 = grants.messages().iter().map(|message| message.payload_bytes).sum();
     hold.grow_to(payloads as usize)?;
     if let Some(attempt) = attempt.filter(|_| !grants.messages().is_empty()) {
-        store.note_attempt(&queue.name, attempt, &grants).await?;
+        // Without it they are received all the same: a Redis that is full refuses it.
+        if let Err(error) = store.note_attempt(&queue.name, attempt, &grants).await {
+            tracing::debug!(topic = %queue.name, %error, "an attempt to receive cannot be repeated");
+        }
     }
     if visibility == Some(0) {
         show_again(call, &grants).await;

@@ -113,7 +113,7 @@ pub struct CallbackArgs {
         hide_env_values = true
     )]
     pub signing_secrets: Vec<Secret>,
-    /// File of such secrets, one per line, instead of --signing-secret; blank lines and lines that begin with # are
+    /// File of signing secrets, one per line, instead of --signing-secret; blank lines and lines that begin with # are
     /// skipped.
     #[arg(
         long,

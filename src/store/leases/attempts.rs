@@ -8,7 +8,7 @@ use super::{
 use crate::{Store, batch::Command, reply::word, types::MessageRef};
 use dueq_model::{MessageId, Millis, State, TopicName, error::Error};
 
-/// How long an attempt can be repeated: 5 minutes in ms.
+/// How long an attempt can be repeated, at most: 5 minutes in ms.
 const ATTEMPT_MS: Millis = 300_000;
 
 impl Store {
@@ -28,7 +28,10 @@ impl Store {
         let held = |it: &Granted| format!("{} {}", it.id, self.token(&it.id, &it.claims));
         let held: Vec<_> = grants.messages().iter().map(held).collect();
         let note = Command::new("SET").arg(self.attempt_key(name, attempt));
-        self.lanes.command(note.arg((held.join("\n"), "PX", ATTEMPT_MS))).await?;
+        // No longer than one of them is held.
+        let last = grants.messages().iter().map(|it| it.lease_expires_at).max().unwrap_or(0);
+        let keep_ms = (last - self.now()).clamp(1, ATTEMPT_MS);
+        self.lanes.command(note.arg((held.join("\n"), "PX", keep_ms))).await?;
         Ok(())
     }
 

@@ -374,7 +374,8 @@ impl Store {
                 None => left.messages.push(granted),
             }
         }
-        let (mut moved, mut stop) = (0, None);
+        // A task waits where a target may take more later, though others refuse theirs for good.
+        let (mut moved, mut waits, mut failed) = (0, None, None);
         for (to, granted) in groups {
             let target = self.known_topic(&to).await?;
             let copies = || {
@@ -382,18 +383,24 @@ impl Store {
                 numbered.map(|(it, n)| copy(&from, target.as_deref(), it, (moving.due)(n)))
             };
             let published = self.publish_batch(&to, copies().collect(), IfAbsent::Refuse).await;
+            let is_refused =
+                |it: &Error| matches!(it, Error::PayloadTooLarge(_) | Error::OfMessage(..));
+            let one_by_one = match &published {
+                Ok(all) => all.iter().any(|it| it.as_ref().is_err_and(is_refused)),
+                Err(error) => is_refused(error),
+            };
             let published = match published {
-                Ok(published) => published,
-                Err(error @ (Error::RedisUnavailable | Error::OutcomeUnknown)) => {
-                    return Err(error);
-                }
-                // One of them was refused.
-                Err(Error::PayloadTooLarge(_) | Error::OfMessage(..)) => {
+                // One of them was refused, and others with it. Those that were not are found.
+                _ if one_by_one => {
                     let mut each = Vec::new();
                     for copy in copies() {
                         each.push(self.publish(&to, copy, IfAbsent::Refuse).await);
                     }
                     each
+                }
+                Ok(published) => published,
+                Err(error @ (Error::RedisUnavailable | Error::OutcomeUnknown)) => {
+                    return Err(error);
                 }
                 Err(error) => vec![Err(error); granted.len()],
             };
@@ -406,13 +413,13 @@ impl Store {
                         continue;
                     }
                     Err(Error::TopicFull | Error::RedisUnavailable | Error::OutcomeUnknown) => {
-                        stop = stop.or(Some(Stop::Later));
+                        waits = Some(Stop::Later);
                     }
                     Err(Error::TopicNotFound) => {
                         let reason = "AWS.SimpleQueueService.NonExistentQueue";
-                        stop = Some(Stop::Failed(reason.to_owned()));
+                        failed = Some(Stop::Failed(reason.to_owned()));
                     }
-                    Err(error) => stop = Some(Stop::Failed(error.to_string())),
+                    Err(error) => failed = Some(Stop::Failed(error.to_string())),
                 }
                 left.messages.push(granted);
             }
@@ -420,7 +427,7 @@ impl Store {
             // What is not acknowledged comes back, and its copy is found.
             self.settle_all(&acks).await;
         }
-        Ok((moved, left, stop))
+        Ok((moved, left, waits.or(failed)))
     }
 }
 
