@@ -226,6 +226,8 @@ impl Store {
             if matches!(stop, None | Some(Stop::Empty)) && many(&left) > 0 {
                 stop = Some(Stop::Failed("CouldNotDetermineMessageSource".to_owned()));
             }
+            // They go back before the step is noted: the next one looks at them, too.
+            drop(left);
         }
         let (mut is_over, is_slow) =
             (false, task.rate.is_some() || matches!(stop, Some(Stop::Later)));

@@ -153,7 +153,20 @@ pub async fn a_failing_host(setting: Setting) -> Report {
     let backoff = json!({"kind": "fixed", "base_ms": 100});
     client.new_topic(&topic, json!({"push": push, "backoff": backoff, "max_attempts": 1000})).await;
     client.fill(&topic, &[json!({"payload": 1}), json!({"payload": 2})]).await;
-    sleep(Duration::from_millis(2_000)).await;
+    let mut fails = false;
+    for _ in 0..50 {
+        let list = client.get_path("/callbacks/hosts?limit=1000").await.expect(200).json();
+        let hosts = list["items"].as_array().unwrap().clone();
+        let host = |it: &&Value| it["host"] == receiver.addr().to_string();
+        fails = hosts.iter().find(host).is_some_and(|it| it["failing"] == true);
+        if fails {
+            break;
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+    scene
+        .demand(fails, "the contract", || "the host is not listed as failing after 5 s".to_owned());
+    sleep(Duration::from_millis(300)).await; // what had its place may arrive a moment later
     let before = receiver.count();
     sleep(Duration::from_millis(2_000)).await;
     let calls = receiver.count() - before;
