@@ -1,5 +1,5 @@
-//! AddPermission and RemovePermission: statements of a queue's policy. It is kept and shown, and allows nobody anything, since
-//! keys do.
+//! AddPermission and RemovePermission: statements of a queue's policy. The policy is kept and shown, and has no effect: API keys
+//! decide who may do what.
 
 use super::{
     super::input::json::Items,

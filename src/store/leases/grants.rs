@@ -25,7 +25,8 @@ pub struct LeaseOptions {
     pub lease_ms: Option<u64>,
     /// dueq itself asks, to send the messages of a pushed topic.
     pub push: bool,
-    /// Messages of a group that keeps their order are granted together, as many as are due: then it waits until none is leased.
+    /// Messages of a group that keeps their order are granted together, as many as are due. A later one is not granted while one
+    /// before it is leased.
     pub several: bool,
 }
 

@@ -40,7 +40,7 @@ impl Op for Lease {
         &scripts::LEASE
     }
 
-    /// What gets several messages of a group has a call of its own: nobody else may get one of them.
+    /// A lease of several messages of a group has a call of its own, so that no other consumer gets one of them.
     fn messages(&self) -> usize {
         if self.options.several { GROUP_MESSAGES } else { 1 }
     }
