@@ -25,7 +25,7 @@ use dueq_loops::{
     callbacks::{Caller, Sending, Signing, send_callbacks},
     keep_history, register_instance, run_housekeeping, tick_schedules, watch_redis,
 };
-use dueq_model::{AddressGuard, Proxy, SigningSecret, Zones};
+use dueq_model::{Proxy, SigningSecret, Zones};
 use dueq_store::{RedisArgs, Store, StoreOptions};
 use rustix::process::{Resource, getrlimit};
 use secrets::SHARED_SIGNING;
@@ -192,11 +192,7 @@ async fn serve(
         tracing::warn!("{SHARED_SIGNING}");
     }
     let (follow_files, close_audit) = (access.follow_files(), access.close_audit());
-    let addresses = Arc::new(AddressGuard {
-        allowed: config.callbacks.callback_allow.clone(),
-        only: config.callbacks.callback_only.clone(),
-        denied: config.callbacks.callback_deny.clone(),
-    });
+    let addresses = Arc::new(config.callbacks.guard());
     let (traces, exporting) = Traces::start(config.trace_context, &metrics)?.unzip();
     let inflight = usize::try_from(config.http.max_inflight_bytes).unwrap_or(usize::MAX);
     let public_url = config.http.public_url.clone().unwrap_or_default();

@@ -10,7 +10,7 @@ use crate::{
 use dueq_base::{files::raise_limit, metrics::Metrics, notify::NotifyUrl};
 use dueq_http::{self as http, access::Access};
 use dueq_loops::callbacks::Caller;
-use dueq_model::{AddressGuard, Zones};
+use dueq_model::Zones;
 use dueq_store::{RedisArgs, ServerLook, Store, StoreOptions};
 use rustix::process::{Resource, getrlimit};
 use serde_json::json;
@@ -164,16 +164,11 @@ fn look_at_process(config: &Config, metrics: &Arc<Metrics>, findings: &mut Findi
         }
     }
     let calls = &config.callbacks;
-    let caller = calls.proxy().map_err(|error| error.to_string()).and_then(|proxy| {
-        let guard = Arc::new(AddressGuard {
-            allowed: calls.callback_allow.clone(),
-            only: calls.callback_only.clone(),
-            denied: calls.callback_deny.clone(),
-        });
-        let certificates = &calls.callback_client_certs;
-        Caller::new(guard, calls.callback_dns, proxy, certificates).map_err(|it| it.to_string())
-    });
     if !calls.no_dispatch {
+        let caller = calls.proxy().map_err(|error| error.to_string()).and_then(|proxy| {
+            let (guard, certificates) = (Arc::new(calls.guard()), &calls.callback_client_certs);
+            Caller::new(guard, calls.callback_dns, proxy, certificates).map_err(|it| it.to_string())
+        });
         findings.tried("callbacks", caller, |_| "can be sent".to_owned());
     }
     let zones = Zones::open(config.store.tzdata_dir.as_deref());

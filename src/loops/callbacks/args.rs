@@ -3,7 +3,8 @@
 use clap::{Args, ValueEnum, builder::BoolishValueParser};
 use dueq_base::tls::Identity;
 use dueq_model::{
-    InvalidProxy, MAX_CALL_TIMEOUT_MS, MAX_CERT_NAME, MIN_CALL_TIMEOUT_MS, NoProxy, Proxy, Secret,
+    AddressGuard, InvalidProxy, MAX_CALL_TIMEOUT_MS, MAX_CERT_NAME, MIN_CALL_TIMEOUT_MS, NoProxy,
+    Proxy, Secret,
 };
 use ipnet::IpNet;
 use std::{net::SocketAddr, path::PathBuf, str::FromStr};
@@ -136,6 +137,15 @@ pub struct CallbackArgs {
 }
 
 impl CallbackArgs {
+    /// Where callbacks may go.
+    pub fn guard(&self) -> AddressGuard {
+        AddressGuard {
+            allowed: self.callback_allow.clone(),
+            only: self.callback_only.clone(),
+            denied: self.callback_deny.clone(),
+        }
+    }
+
     /// The proxy, if there is one. Errors: its URL is none of a proxy.
     pub fn proxy(&self) -> Result<Option<Proxy>, InvalidProxy> {
         let url = self.callback_proxy.as_ref();
