@@ -67,7 +67,7 @@ part-simulation:
 part-scenarios:
 	@$(CARGO) test --locked --test faults -- --exact $(addprefix proof::scenarios::short::,$(SCENARIOS))
 
-# Browsers, nginx, Prometheus, clients of SQS: each test starts several processes.
+# Browsers, nginx, Prometheus, helm, clients of SQS: each test starts several processes.
 part-tools:
 	@$(CARGO) test --locked --no-fail-fast --test contract --test command -- --ignored --test-threads 2
 
@@ -102,7 +102,7 @@ sdks: ## Builds the SDKs into target/sdks/dist: a wheel, an npm tarball, a Go mo
 	@ls $(TARGET)/sdks/dist
 
 .PHONY: test-sdks
-test-sdks: setup ## The SDKs in all four languages, and other generators; part of it is in `make test-all`
+test-sdks: setup ## The SDKs in all four languages, other generators, NestJS, Spring Boot; part of it is in `make test-all`
 	@tests/sdk/all.sh
 
 .PHONY: bench-sdks

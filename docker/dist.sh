@@ -2,6 +2,7 @@
 # Makes what a release consists of, in target/dist: a tarball with the programs (dueq, and dueq-bench for `dueq bench`), its manual pages and completions, a Debian
 # package, a bill of materials, and SHA256SUMS. Checks the manifests for Kubernetes beside.
 # Usage: docker/dist.sh [TARGET]   (a target of Rust such as x86_64-unknown-linux-musl; none: this machine's)
+# On macOS it takes GNU's coreutils, findutils, sed and tar, before Apple's on the PATH.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo=${CARGO:-cargo}
@@ -43,9 +44,11 @@ program() {
   done
   swagger_ui "$unused"
   # Relative relocations are packed, which glibc from 2.36 and musl from 1.2.4 on can read: a megabyte less.
+  local link=-Wl,-z,pack-relative-relocs
+  if [[ $target = *-darwin ]]; then link=-Wl,-dead_strip; fi
   for bin in dueq dueq-bench; do
     SWAGGER_UI_OVERWRITE_FOLDER=$unused "$cargo" rustc --bin "$bin" --profile dist --locked --target "$target" --target-dir "$built/dist-build" -- \
-      -C link-arg=-Wl,-z,pack-relative-relocs
+      -C link-arg="$link"
   done
   program=$built/dist-build/$target/dist/dueq
   size=$(stat -c %s "$program")
@@ -71,7 +74,8 @@ pack() {
 tarball() {
   local root=$work/$name
   install -D -m 755 -t "$root" "$program" "$program-bench"
-  install -m 644 LICENSE CHANGELOG.md docker/debian/dueq.service docker/debian/dueq.env "$root"
+  install -m 644 LICENSE CHANGELOG.md "$root"
+  if [[ $target = *-linux-* ]]; then install -m 644 docker/debian/dueq.service docker/debian/dueq.env "$root"; fi
   cp -r "$work/share/man" "$work/share/completions" "$root"
   pack "$name" "$dist/$name.tar.gz"
 }

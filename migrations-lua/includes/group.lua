@@ -329,9 +329,28 @@ local function put_back(k, id, now)
   return #gone == 256
 end
 
+-- A step of having the limits of one group in force: puts back what it has too many of, then lets others go. `step`: what the one
+-- before returned. Returns that, 0 if there is no more. A sweep does the rest if no other call does: `raised` has an 'o', the step
+-- and the group. Where it says that more groups are to be gone through, that begins again.
+local function refit(k, id, step, now)
+  -- What has been let go is not put back again.
+  local more = step ~= '2' and put_back(k, id, now) and 1 or let_go(k, { [id] = 64 }) == 64 and 2 or 0
+  local raised = redis.call('HGET', k.meta, 'raised')
+  if not raised or string.byte(raised) == 111 and string.sub(raised, 3) == id then
+    if more > 0 then
+      redis.call('HSET', k.meta, 'raised', table.concat({ 'o', more, id }))
+    elseif raised then
+      redis.call('HDEL', k.meta, 'raised')
+    end
+  elseif more > 0 and string.byte(raised) ~= 104 then
+    redis.call('HSET', k.meta, 'raised', more == 1 and 'h' or '')
+  end
+  return more
+end
+
 -- After the limits of all groups were changed, puts back heads that wait, group by group, and plans others. `from`: an 'h', and after
 -- which group to continue. Returns that, or '' once all groups are done.
-local function plan_anew(k, from, now)
+local function replan_groups(k, from, now)
   while has_room(k) do
     local id = string.sub(from, 2)
     local entry = redis.call('ZRANGEBYLEX', k.heads, id == '' and '-' or table.concat({ '(', id, 'g' }), '+', 'LIMIT', 0, 1)[1]
@@ -354,7 +373,8 @@ local function raise_groups(k, now)
   if not from then return false end
   local _, _, _, fair = group_rules(k)
   if fair == '1' then return free_groups(k, from, now) end
-  if string.byte(from) == 104 then from = plan_anew(k, from, now) end
+  if string.byte(from) == 111 then return refit(k, string.sub(from, 3), string.sub(from, 2, 2), now) > 0 end
+  if string.byte(from) == 104 then from = replan_groups(k, from, now) end
   local left = string.byte(from) == 104 and 0 or 192
   while left > 0 and has_room(k) do
     local ids, last, unordered = {}, from, false

@@ -45,6 +45,15 @@ local function is_reported(rest, letter)
   return string.find(parse_rest(rest), letter, 1, true) ~= nil
 end
 
+-- Deletes all that is stored of these messages, whose names are free.
+local function erase(k, members)
+  if #members == 0 then return end
+  weigh(k, members, true)
+  redis.call('HDEL', k.messages, unpack(members))
+  redis.call('HDEL', k.extra, unpack(members))
+  if redis.call('EXISTS', k.events) == 1 then redis.call('HDEL', k.events, unpack(members)) end
+end
+
 -- Deletes these messages (at most 256), which are no longer in any set. `extras` holds their `extra`, by index. A message
 -- whose end is still to be published keeps its data until finish_dead deletes it.
 local function forget_all(k, members, extras)
@@ -53,11 +62,7 @@ local function forget_all(k, members, extras)
   redis.call('ZREM', k.first_due, unpack(members))
   -- A message that died has an `extra`, and so has one whose ends are published.
   if died then members = but_untold(k, members) end
-  if #members == 0 then return end
-  weigh(k, members, true)
-  redis.call('HDEL', k.messages, unpack(members))
-  redis.call('HDEL', k.extra, unpack(members))
-  redis.call('HDEL', k.events, unpack(members))
+  erase(k, members)
 end
 
 -- Removes messages that wait or are dead (at most 256), and adds them to the total of this name.

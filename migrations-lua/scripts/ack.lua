@@ -95,7 +95,7 @@ local k = { messages = KEYS[3], extra = KEYS[4], meta = KEYS[5], keys = KEYS[6],
   events = KEYS[9], acked = KEYS[10], dead_out = KEYS[11], heads = KEYS[12], queued = KEYS[13], blocked = KEYS[14], rates = KEYS[15],
   delayed = KEYS[16], delayed_prio = KEYS[17], ready = KEYS[18], turns = KEYS[19], offers = KEYS[20] }
 -- Events are written only for what is kept: retained messages, and those whose completion is to be published.
-local noted = #ARGV > notes
+local noted, ended = #ARGV > notes, string.format('%d', up)
 for i = 1, n do
   local member = members[i]
   if i > most or not lib.has_room(k) then
@@ -111,7 +111,7 @@ for i = 1, n do
     local _, _, _, _, rest = lib.parse_extra(extras[i])
     if lib.is_reported(rest, 'a') then
       codes[i] = 5
-      reported[#reported + 1], reported[#reported + 2] = up, member .. 'a'
+      reported[#reported + 1], reported[#reported + 2] = ended, member .. 'a'
     end
     if noted and (acked_ms > 0 or codes[i] == 5) then
       local at, report, line = ARGV[notes + 3 * i - 2], ARGV[notes + 3 * i - 1], ARGV[notes + 3 * i]
@@ -134,8 +134,8 @@ if #good > 0 then
   for i, line in pairs(lines) do
     if line ~= '' then lib.add_events(k, good[i], line) end
   end
-  if acked_ms > 0 then
-    redis.call('ZADD', KEYS[10], unpack(kept))
+  if acked_ms > 0 or #reported == 2 * #good then
+    if acked_ms > 0 then redis.call('ZADD', KEYS[10], unpack(kept)) end
     redis.call('ZREM', KEYS[7], unpack(good))
     redis.call('ZREM', KEYS[8], unpack(good))
     lib.let_names_go(k, good, known)

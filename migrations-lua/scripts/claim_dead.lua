@@ -5,7 +5,7 @@
 -- does not move.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number, revision and version of the schema
--- ARGV[2..] for each, at most 64: member, score of its death in dead_out, its events as they were read: every change of its
+-- ARGV[2..] for each, at most 128: member, score of its death in dead_out, its events as they were read: every change of its
 --   body adds one
 -- returns: for each the score of its death by now, or '' if it is not claimed; or 'STALE'. A claim that was there before is marked
 --   with half a ms: what came of it is not known

@@ -5,10 +5,10 @@
 -- done with, messages that have left are deleted.
 -- KEYS[1..] all of the partition's
 -- ARGV[1] topic: number, revision and version of the schema
--- ARGV[2..] for each, at most 64: its member in dead_out, score there, what became of it: 'done'; 'failed' if it is not
+-- ARGV[2..] for each, at most 128: its member in dead_out, score there, what became of it: 'done'; 'failed' if it is not
 --   published, so what this caller claimed is dead again; 'kept' if it is not to be published, so what anybody claimed is
 -- returns: how many of them were still noted, or 'STALE'
--- cost: HGET, ZREM, up to 3 calls for each, ZREM, 8 ZMSCORE; up to 7 calls where some had left; one HGET for each key
+-- cost: HGET, ZREM, up to 3 calls for each, ZREM, 8 ZMSCORE; 6 calls where some had left
 local k = partition(KEYS)
 if redis.call('HGET', k.meta, 'topic') ~= ARGV[1] then return 'STALE' end
 redis.call('ZREM', k.unack, '')
@@ -43,5 +43,5 @@ local stands = stands_of(k, members)
 for i = 1, #members do
   if not stands[i][1] then left[#left + 1] = members[i] end
 end
-if #left > 0 then forget_all(k, left, redis.call('HMGET', k.extra, unpack(left))) end
+erase(k, but_untold(k, left))
 return found

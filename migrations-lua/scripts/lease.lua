@@ -30,10 +30,10 @@
 -- ARGV[7..] for each want max_messages, lease_ms; if sized also max_bytes, begun (1: it has messages from an earlier
 --   call). Wants in a row with the same lease_ms are one, unless sized
 -- returns: {now, now rounded up, next event ms (0: none, or not asked), more 0|1, leases ended, messages that died,
---   messages expired, topic's max_attempts, epoch ('' if nothing is granted), {member, due, …}, bodies, {attempt, attempts
---   left, priority, key, group, …} (empty: all plain), granted for each want (empty unless sized: in order)} without the last two
---   if both are empty; or 'STALE'. If dueq sends the messages itself, a key is in the reply only if the message gives it
---   up when its call begins
+--   messages expired, topic's max_attempts, epoch ('' if nothing is granted), 'member due …', bodies, 'attempt attempts-left
+--   priority …' ('': all plain), {key, group, …} (empty: none has one), granted for each want (empty unless sized: in order)}
+--   without the last three if all are empty; or 'STALE'. If dueq sends the messages itself, a key is in the reply only if the
+--   message gives it up when its call begins
 -- cost: HMGET, ZREM, TIME, EXISTS, ZCOUNT, ZCOUNT a group, and INFO, HGET, ZPOPMIN, HMGET, ZADD, HINCRBY where something is
 --   due; at most 128 messages and 256 KiB; 4 to 8 calls more where there are messages that are not plain; 4 ZRANGE and
 --   an HSET if it waits and nothing is due, and an EXISTS if there are such messages
@@ -50,7 +50,7 @@ if meta[4] then
   if rules.paused then
     -- Sleeping consumers need not wake for new messages. A resume wakes them.
     redis.call('HSET', KEYS[5], 'sleep', '-1')
-    return { now, up, 0, 0, 0, 0, 0, tonumber(meta[2]), '', {}, {} }
+    return { now, up, 0, 0, 0, 0, 0, tonumber(meta[2]), '', '', {} }
   end
   ttl = rules.ttl
 end
@@ -116,7 +116,7 @@ end
 local epoch, number = '', 0
 if ranked + due > 0 then epoch, number = present_epoch(KEYS[5], ARGV[2]) end
 
--- found: member, due, …; its first `ranked` pairs come from `ready`.
+-- found: member, due, …, all text; its first `ranked` pairs come from `ready`.
 local found, bodies, granted, extras = {}, {}, {}, nil
 if ranked + due > 0 and several then
   local full
@@ -129,7 +129,7 @@ elseif ranked + due > 0 and (sized or meta[3]) then
   capped = capped or full
 elseif fair then
   if due > 0 then extras = lib.take_line(k, line) end
-  for i = 1, due do found[2 * i - 1], found[2 * i] = line[i], line_dues[i] end
+  for i = 1, due do found[2 * i - 1], found[2 * i] = line[i], int(line_dues[i]) end
 else
   if ranked > 0 then found = redis.call('ZPOPMIN', KEYS[8], ranked) end
   if due > 0 then
@@ -144,7 +144,7 @@ end
 local taken = #found / 2
 if taken == limit and wanted > limit then capped = true end
 
-local facts = {}
+local facts, names = {}, {}
 if taken > 0 then
   for i = 2, 2 * ranked, 2 do found[i] = int(lib.rank_due(found[i])) end
   local leases, members, at = {}, {}, 0
@@ -173,7 +173,7 @@ if taken > 0 then
     redis.call('ZADD', KEYS[1], unpack(leases))
   else
     lib = lib or load_lazy()
-    local plain = {}
+    local plain, named = {}, false
     for i = 1, taken do
       local attempts, left, priority, key, group = 0, topic_max - 1, 0, '', ''
       if extras[i] then
@@ -189,14 +189,15 @@ if taken > 0 then
           end
         end
       end
-      facts[5 * i - 4], facts[5 * i - 3], facts[5 * i - 2], facts[5 * i - 1] = attempts + 1, left, priority, key
-      facts[5 * i] = group
+      facts[i] = string.format('%d %d %d', attempts + 1, left, priority)
+      names[2 * i - 1], names[2 * i], named = key, group, named or key ~= '' or group ~= ''
       if left > 0 then
         plain[#plain + 1], plain[#plain + 2] = leases[2 * i - 1], members[i]
       else
         redis.call('ZADD', KEYS[2], leases[2 * i - 1], members[i])
       end
     end
+    if not named then names = {} end
     if #plain > 0 then redis.call('ZADD', KEYS[1], unpack(plain)) end
   end
   redis.call('HINCRBY', KEYS[5], 'granted', taken)
@@ -222,8 +223,9 @@ elseif waits then
   end
   redis.call('HSET', KEYS[5], 'sleep', next_at == 0 and '9007199254740992' or int(next_at))
 end
-local reply = { now, up, next_at, (capped or more) and 1 or 0, ended, died, expired, tonumber(meta[2]), epoch, found, bodies }
+local places = table.concat(found, ' ')
+local reply = { now, up, next_at, (capped or more) and 1 or 0, ended, died, expired, tonumber(meta[2]), epoch, places, bodies }
 if #facts > 0 or #granted > 0 then
-  reply[12], reply[13] = facts, granted
+  reply[12], reply[13], reply[14] = table.concat(facts, ' '), names, granted
 end
 return reply

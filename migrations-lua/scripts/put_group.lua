@@ -51,10 +51,4 @@ if is_fair(k) then
   wake(k.meta, redis.call('HGET', k.meta, 'sleep'), now)
   return 0
 end
--- What has been let go is not put back again.
-local more = ARGV[6] ~= '2' and put_back(k, id, now) and 1 or let_go(k, { [id] = 64 }) == 64 and 2
--- A sweep does the rest if no other call does.
-if more and string.byte(redis.call('HGET', k.meta, 'raised') or '') ~= 104 then
-  redis.call('HSET', k.meta, 'raised', more == 1 and 'h' or '')
-end
-return more or 0
+return refit(k, id, ARGV[6], now)

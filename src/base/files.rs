@@ -2,7 +2,7 @@
 //! behind the path, and warned about where other users may read them, too. And files that are written in one step.
 
 use rustix::{
-    fs::{Mode, OFlags},
+    fs::OFlags,
     process::{Resource, getrlimit, setrlimit},
 };
 use std::{
@@ -114,7 +114,7 @@ impl Content {
 
     fn of(file: File, metadata: &Metadata, path: &Path) -> Result<Self, FileError> {
         let bytes = read_bounded(Patient { file, end: Instant::now() + MAX_WAIT }, path)?;
-        let is_public = Mode::from_raw_mode(metadata.mode()).intersects(Mode::RWXO);
+        let is_public = metadata.mode() & 0o007 != 0;
         Ok(Self { bytes, is_regular: metadata.is_file(), is_public })
     }
 }
@@ -322,7 +322,7 @@ mod tests {
         use std::io::Write as _;
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("pipe");
-        let mode = Mode::RUSR | Mode::WUSR;
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
         rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
         let (reader, _) = open(&path).unwrap();
         let mut writer = OpenOptions::new().write(true).open(&path).unwrap();

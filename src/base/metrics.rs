@@ -12,7 +12,7 @@ mod topics;
 pub use calls::CallMetrics;
 pub use certificates::Certificates;
 pub use gauges::{Contents, RedisGauges, RedisMemory, ScheduleGauges, TopicGauges};
-pub use process::resident_bytes;
+pub use process::{host_name, resident_bytes};
 pub use topics::{Counters, MAX_TOPIC_LABELS, TopicCounters};
 
 use crate::background::Background;

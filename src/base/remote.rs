@@ -85,6 +85,11 @@ pub fn server_url(text: &str) -> Result<String, String> {
         (Some(scheme @ ("http" | "https")), Some((_, rest))) => {
             Ok(format!("{scheme}://{}", rest.trim_end_matches('/')))
         }
+        // What precedes the @ may be a password, and what prints this may be a log.
+        _ if text.contains('@') => {
+            Err("--server: expected a URL without user and password; the key belongs in --api-key"
+                .to_owned())
+        }
         _ => Err(format!(
             "--server {text:?}: expected one such as 127.0.0.1:8080 or https://dueq.example"
         )),
@@ -147,6 +152,8 @@ mod tests {
         for bad in ["", "ftp://a", "http://", "http://u:p@a:1", "u@a", "http://a?b=c", "/", "a b"] {
             assert!(server_url(bad).is_err(), "{bad}");
         }
+        let refused = server_url("http://user:sesame-open@dueq.example").unwrap_err();
+        assert!(refused.contains("--api-key") && !refused.contains("sesame"), "{refused}");
     }
 
     #[test]

@@ -194,12 +194,13 @@ pub fn to_anyone() -> Result<ClientConfig, rustls::Error> {
     Ok(any_server()?.with_no_client_auth())
 }
 
-/// The same with a client certificate.
+/// The same with a client certificate. Also returns when the certificate ends.
 ///
 /// Errors: [`TlsError`].
-pub fn to_anyone_as(identity: &Identity) -> Result<ClientConfig, TlsError> {
-    let Certified { chain, key, .. } = identity.read("a client certificate of callbacks")?;
-    Ok(any_server()?.with_client_auth_cert(chain, key)?)
+pub fn to_anyone_as(identity: &Identity) -> Result<(ClientConfig, Expiry), TlsError> {
+    let Certified { chain, key, expiry, .. } =
+        identity.read("a client certificate of callbacks")?;
+    Ok((any_server()?.with_client_auth_cert(chain, key)?, expiry))
 }
 
 fn any_server() -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, rustls::Error> {

@@ -1,10 +1,7 @@
 //! `dueq dev`: a server to develop with. It is `dueq serve` with what a developer would have to set otherwise: callbacks may
 //! reach this machine, and they are signed. It prints what to try first, and opens the dashboard.
 
-use super::{
-    client::table::{clean, quoted},
-    serve,
-};
+use super::{client::table::quoted, serve};
 use crate::{app::Started, config::Config};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use clap::builder::BoolishValueParser;
@@ -132,9 +129,7 @@ impl Welcome {
             ("signature", signed.map(|secret| format!("checked with {secret}"))),
         ];
         let more = more.into_iter().filter_map(|(name, value)| Some((name, value?)));
-        for (name, value) in started.rows().into_iter().chain(more) {
-            text.push_str(&format!("  {name:<10} {}\n", clean(&value)));
-        }
+        text.extend(started.rows().into_iter().chain(more).map(serve::row));
         let listen = match &self.secret_dir {
             None => "dueq listen 9123 --secret \"$DUEQ_SIGNING_SECRET\"".to_owned(),
             Some(dir) if dir == Path::new("./dueq-data") => "dueq listen 9123".to_owned(),

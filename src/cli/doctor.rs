@@ -166,8 +166,11 @@ fn look_at_process(config: &Config, metrics: &Arc<Metrics>, findings: &mut Findi
     let calls = &config.callbacks;
     if !calls.no_dispatch {
         let caller = calls.proxy().map_err(|error| error.to_string()).and_then(|proxy| {
-            let (guard, certificates) = (Arc::new(calls.guard()), &calls.callback_client_certs);
-            Caller::new(guard, calls.callback_dns, proxy, certificates).map_err(|it| it.to_string())
+            let caller = Caller::new(Arc::new(calls.guard()), calls.callback_dns, proxy);
+            let certify = |caller: Caller| {
+                calls.callback_client_certs.iter().try_for_each(|it| caller.certify(it).map(drop))
+            };
+            caller.and_then(certify).map_err(|error| error.to_string())
         });
         findings.tried("callbacks", caller, |_| "can be sent".to_owned());
     }

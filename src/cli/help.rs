@@ -32,7 +32,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ),
     ("Failures", &["dead", "redrive"]),
     ("Data", &["backup", "dump", "load", "audit", "migrate"]),
-    ("Tools", &["bench", "openapi", "completions"]),
+    ("Tools", &["mcp", "bench", "openapi", "completions"]),
 ];
 /// Those that `-h` shows.
 const FIRST: [&str; 10] = [

@@ -66,6 +66,9 @@ enum Command {
     Bench(bench::Args),
     #[command(flatten)]
     Client(client::ToServer),
+    /// Serve the Model Context Protocol on standard input and output: an agent looks into dueq and, with --allow-write, uses it.
+    #[command(mut_arg("json", |json| json.hide(true)))]
+    Mcp(client::McpArgs),
     /// Print a shell completion script.
     Completions(generated::CompletionsArgs),
     /// Write manual pages.
@@ -123,6 +126,7 @@ pub fn main() -> ExitCode {
             Command::Load(args) => moving::load(args).await,
             Command::Backup(args) => backup::run(&args),
             Command::Client(command) => client::run(command).await,
+            Command::Mcp(args) => client::mcp(args).await,
             Command::Completions(args) => generated::completions(&args, &Cli::command()),
             Command::Man(args) => generated::man(&args, Cli::command()),
             Command::ExecChild(_) | Command::Bench(_) => ExitCode::SUCCESS,

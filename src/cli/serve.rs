@@ -34,16 +34,16 @@ pub async fn serve(config: Config, threads: &[Handle]) -> ExitCode {
         if !is_for_people {
             return started.log();
         }
-        let rows = started.rows().map(|(name, value)| format!("  {name:<10} {}\n", clean(&value)));
+        let (version, rows) = (env!("CARGO_PKG_VERSION"), started.rows().map(row).concat());
         // That standard error is closed is no reason to end.
-        let _ = writeln!(
-            io::stderr(),
-            "\ndueq {} is ready.\n\n{}",
-            env!("CARGO_PKG_VERSION"),
-            rows.concat()
-        );
+        let _ = writeln!(io::stderr(), "\ndueq {version} is ready.\n\n{rows}");
     };
     run(config, threads, announced).await
+}
+
+/// A row of what a server is, for people.
+pub(super) fn row((name, value): (&str, String)) -> String {
+    format!("  {name:<10} {}\n", clean(&value))
 }
 
 /// Runs the service until SIGTERM or Ctrl-C. `announced` learns of it once requests are accepted.

@@ -105,8 +105,12 @@ impl HttpArgs {
 }
 
 fn account(text: &str) -> Result<String, &'static str> {
-    let is_good = text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_digit());
-    is_good.then(|| text.to_owned()).ok_or("expected 12 digits")
+    is_account(text).then(|| text.to_owned()).ok_or("expected 12 digits")
+}
+
+/// Is this the ID of an account of AWS?
+pub(super) fn is_account(text: &str) -> bool {
+    text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// A network, or an address as one of its own. IPv4 that is written as IPv6 becomes IPv4, as the addresses of peers do.

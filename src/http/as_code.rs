@@ -56,6 +56,9 @@ fn topic_config(name: &TopicName, body: Bytes) -> Result<Value, Problem> {
 pub fn schedule(name: &str, body: Vec<u8>, now: Millis) -> Result<Value, Wrongs> {
     let name = ScheduleName::parse(name);
     let name = name.map_err(|error| vec![(String::new(), error.to_string())])?;
+    if let Some(reason) = name.unfit() {
+        return Err(vec![(String::new(), reason.to_owned())]);
+    }
     schedule_config(name, body.into(), now).map_err(wrongs)
 }
 

@@ -12,7 +12,7 @@ use axum::{
     body::Body,
     extract::Request,
     handler::Handler,
-    http::{Method, Response, StatusCode},
+    http::{HeaderMap, Method, Response, StatusCode},
     response::IntoResponse,
 };
 use futures_util::{
@@ -51,10 +51,22 @@ pub struct Api {
 }
 
 /// An operation that is found without the router.
+#[derive(Clone)]
 pub(crate) struct Hot {
     method: Method,
     operation: Operation,
+    /// How its paths end: most of the others end otherwise, which is soon seen.
+    end: &'static str,
     run: Run,
+}
+
+impl Hot {
+    /// Those of SQS's requests, at this route.
+    fn of_sqs(path: &'static str, headers: &HeaderMap) -> Self {
+        let operation = Operation { path, ..sqs::operation(headers) };
+        let run: Run = |request, state| sqs::serve.call(request, state);
+        Self { method: Method::POST, operation, end: "", run }
+    }
 }
 
 impl Api {
@@ -63,22 +75,29 @@ impl Api {
         let find = |(name, run)| {
             let mut all = state.operations.values().flatten();
             let (method, operation) = all.find(|(_, operation)| operation.name == name)?;
-            Some(Hot { method: method.clone(), operation: *operation, run })
+            let end = operation.path.rsplit('}').next().unwrap_or_default();
+            Some(Hot { method: method.clone(), operation: *operation, end, run })
         };
         let hot = HOT.into_iter().filter_map(find).collect();
         Self { state, hot, router }
     }
 
     /// The operation, where a request goes to its handler without the router.
-    pub(crate) fn find(&self, method: &Method, path: &str) -> Option<&Hot> {
-        self.hot.iter().find(|hot| hot.method == *method && matches(hot.operation.path, path))
+    pub(crate) fn find(&self, method: &Method, path: &str, headers: &HeaderMap) -> Option<Hot> {
+        if headers.contains_key(sqs::TARGET) {
+            // Whose such a request is elsewhere the router knows.
+            let route = sqs::ROUTES.iter().find(|route| matches(route, path))?;
+            return (*method == Method::POST).then(|| Hot::of_sqs(route, headers));
+        }
+        let is = |hot: &&Hot| {
+            hot.method == *method && path.ends_with(hot.end) && matches(hot.operation.path, path)
+        };
+        self.hot.iter().find(is).cloned()
     }
 
     /// Answers a request.
     pub fn answer(&self, request: Request) -> impl Future<Output = Response<Body>> + Send {
-        let hot = self.find(request.method(), request.uri().path());
-        // The router knows whose such a request is.
-        match hot.filter(|_| !request.headers().contains_key(sqs::TARGET)) {
+        match self.find(request.method(), request.uri().path(), request.headers()) {
             Some(hot) => Either::Left(self.run(hot, request)),
             None if query::has(&request, self.state.access.is_open()) => {
                 let api = self.clone();
@@ -110,7 +129,7 @@ impl Api {
     /// Answers a request for this operation.
     pub(crate) fn run(
         &self,
-        hot: &Hot,
+        hot: Hot,
         request: Request,
     ) -> impl Future<Output = Response<Body>> + Send + use<'_> {
         let handler = hot.run;

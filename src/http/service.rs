@@ -279,6 +279,11 @@ answer! {
         /// The version of its time zone database. The instances with the newest decide when schedules tick.
         #[example = "2026f"]
         tzdata: Option<String>,
+        /// The name of its machine, or of its container.
+        #[example = "dueq-7d9f-x2x"]
+        host: Option<String>,
+        /// The number of its process there.
+        pid: Option<i64>,
     }
 }
 
@@ -292,7 +297,7 @@ answer! {
 
 impl From<store::Instance> for DueqInstance {
     fn from(found: store::Instance) -> Self {
-        let store::Instance { id, version, started_at, seen_at, load, tzdata } = found;
+        let store::Instance { id, version, started_at, seen_at, load, tzdata, host, pid } = found;
         let store::Load { lanes, waiters, memory_bytes, clock_offset_ms } = load;
         let (started_at, seen_at) = (Instant(started_at), Instant(seen_at));
         Self {
@@ -305,6 +310,8 @@ impl From<store::Instance> for DueqInstance {
             memory_bytes,
             clock_offset_ms,
             tzdata,
+            host,
+            pid,
         }
     }
 }

@@ -2,8 +2,8 @@
 //! there; and one with `on_done` or `on_dead` is followed by a completion.
 
 use dueq_model::{
-    Body, COMPLETES_HEADER, Callback, Completion, Content, DeadForm, Millis, Origin, TopicName,
-    TopicSettings, error::Error,
+    Backoff, Body, COMPLETES_HEADER, Callback, Completion, Content, DeadForm, Millis, Origin, Own,
+    TopicName, TopicSettings, error::Error,
 };
 use dueq_store::{
     DeadLetter, Death, DeathEnd, MessageOptions, MessageSnapshot, PartitionName, Report, Store,
@@ -88,7 +88,7 @@ async fn publish_some(
         deaths = store.claim_dead(name, deaths).await?;
     }
     // What is published where, with what is noted of it.
-    let (mut letters, mut failed) = (BTreeMap::<_, Vec<_>>::new(), None);
+    let (mut letters, mut failed, mut gone) = (BTreeMap::<_, Vec<_>>::new(), None, 0);
     let parts_tenants = !deaths.is_empty() && parts_tenants(store, &topic).await?;
     for death in deaths {
         let (id, mark) = (death.id, death.mark.clone());
@@ -112,6 +112,16 @@ async fn publish_some(
         }
     }
     for (to, letters) in letters {
+        let is_ack = |(it, _): &(DeadLetter, String)| it.report == Report::Done;
+        let (acks, mut letters): (Vec<_>, Vec<_>) = letters.into_iter().partition(is_ack);
+        let (acks, marks): (Vec<_>, Vec<_>) = acks.into_iter().unzip();
+        let (done, may) = store.complete(name, &to, &acks).await;
+        gone += done;
+        match may {
+            Ok(true) => {}
+            Ok(false) => letters.extend(acks.into_iter().zip(marks).skip(done)),
+            Err(error) => failed = Some(error),
+        }
         let (letters, marks): (Vec<_>, Vec<_>) = letters.into_iter().unzip();
         let published = store.publish_dead_letters(&to, &letters).await;
         for ((DeadLetter { id, report, .. }, mark), published) in
@@ -127,8 +137,7 @@ async fn publish_some(
         }
     }
     store.finish_dead(name, &ends).await?;
-    let gone =
-        ends.iter().filter(|(.., end)| matches!(end, DeathEnd::Done | DeathEnd::Kept)).count();
+    gone += ends.iter().filter(|(.., end)| matches!(end, DeathEnd::Done | DeathEnd::Kept)).count();
     Ok(Some((taken - gone.min(taken), failed)))
 }
 
@@ -154,8 +163,9 @@ fn letter(topic: &Topic, death: Death, write: WriteReport) -> Option<DeadLetter>
     let message = message?;
     if topic.settings.dead_form == DeadForm::Raw {
         let MessageSnapshot { body, options, attempts, .. } = message;
-        let origin = Some(Origin { id, topic: topic.name.clone(), attempts });
-        let body = Body { callback: None, on_done: None, on_dead: None, origin, ..body? };
+        let mut body = body?;
+        body.own = own(topic, &mut body, &options);
+        body.origin = Some(Origin { id, topic: topic.name.clone(), attempts });
         let MessageOptions { priority, group, .. } = options;
         return Some(DeadLetter { id, report: Report::Letter, died_at, body, priority, group });
     }
@@ -167,6 +177,24 @@ fn letter(topic: &Topic, death: Death, write: WriteReport) -> Option<DeadLetter>
     let body = Body { dead_letter: true, trace, completes, ..Body::new(content, BTreeMap::new()) };
     let (report, group) = (Report::Letter, message.options.group);
     Some(DeadLetter { id, report, died_at, body, priority: 0, group })
+}
+
+/// Takes out of a body what the message says for itself, and not by its topic: none of it is in force where the message moves to.
+fn own(topic: &Topic, body: &mut Body, options: &MessageOptions) -> Option<Box<Own>> {
+    let TopicSettings { on_done, on_dead, .. } = &topic.settings;
+    let end = |its: Option<Box<Completion>>, of_topic: &Option<Completion>| {
+        its.filter(|its| of_topic.as_ref() != Some(its))
+    };
+    let own = Own {
+        callback: body.callback.take(),
+        on_done: end(body.on_done.take(), on_done),
+        on_dead: end(body.on_dead.take(), on_dead),
+        max_attempts: options.max_attempts,
+        ttl_ms: options.ttl_ms,
+        backoff: options.backoff.as_ref().map(Backoff::to_script),
+        ..Own::default()
+    };
+    (own != Own::default()).then(|| Box::new(own))
 }
 
 fn written(

@@ -4,13 +4,14 @@
 use super::dead_letters::{WriteReport, publish_at_once, publish_deaths};
 use dueq_base::seeded;
 use dueq_model::{Millis, error::Error};
-use dueq_store::{Claim, PartitionName, Store};
+use dueq_store::{Claim, PartitionName, Store, Swept};
 use futures_util::future::join_all;
 use std::{convert::Infallible, time::Duration};
 use tokio::{
     sync::mpsc::{UnboundedSender, unbounded_channel},
     time::{Instant, sleep},
 };
+use tokio_util::sync::CancellationToken;
 
 /// Moments that other instances have noted are seen this late, at most.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -23,17 +24,22 @@ const MIN_PAUSE: Duration = Duration::from_millis(5);
 /// While Redis is away.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Runs until the future is dropped. `write`: writes the payload of what is published of an end.
-pub async fn run_housekeeping(store: Store, write: WriteReport) -> Infallible {
+/// Runs until `stopping` is cancelled and what was claimed is given back. `write`: writes the payload of what is published of an
+/// end.
+pub async fn run_housekeeping(store: Store, write: WriteReport, stopping: CancellationToken) {
     let (seen, deaths) = unbounded_channel();
-    let (never, ..) = tokio::join!(
-        pass_on(&store, &seen),
-        sweep(&store, write),
-        walk(&store),
-        take_move_steps(&store),
-        publish_at_once(&store, deaths, write)
-    );
-    never
+    let others = async {
+        tokio::join!(
+            pass_on(&store, &seen),
+            walk(&store),
+            take_move_steps(&store),
+            publish_at_once(&store, deaths, write)
+        )
+    };
+    tokio::select! {
+        () = sweep(&store, write, &stopping) => {}
+        (never, ..) = others => match never {},
+    }
 }
 
 async fn pass_on(store: &Store, deaths: &UnboundedSender<PartitionName>) -> Infallible {
@@ -47,21 +53,28 @@ async fn pass_on(store: &Store, deaths: &UnboundedSender<PartitionName>) -> Infa
     }
 }
 
-async fn sweep(store: &Store, write: WriteReport) -> Infallible {
-    loop {
+async fn sweep(store: &Store, write: WriteReport, stopping: &CancellationToken) {
+    let rest = |pause| stopping.run_until_cancelled(sleep(pause));
+    while !stopping.is_cancelled() {
         match store.claim_sweeps().await {
             Ok((claims, next)) => {
-                let idle = claims.is_empty();
+                if claims.is_empty() {
+                    rest(pause(store, next)).await;
+                }
                 for claim in claims {
+                    if stopping.is_cancelled() {
+                        // Otherwise nothing is swept there until the claim ends.
+                        let _ = store.finish_sweep(&claim, Some(Swept::NOTHING_YET)).await;
+                        continue;
+                    }
                     sweep_one(store, &claim, write).await;
                     assert!(!seeded::bug("panic in the background"), "a bug on purpose");
                     sleep(MIN_PAUSE).await;
                 }
-                if idle {
-                    sleep(pause(store, next)).await;
-                }
             }
-            Err(_) => sleep(RETRY).await,
+            Err(_) => {
+                rest(RETRY).await;
+            }
         }
     }
 }

@@ -91,8 +91,9 @@ impl Revising {
             Err(error) => Err(error),
         };
         // Otherwise the next look tries again.
-        self.sooner &= revised.is_err();
-        self.revised = revised.is_ok().then(Instant::now);
+        let is_done = matches!(revised, Ok(true));
+        self.sooner &= !is_done;
+        self.revised = is_done.then(Instant::now);
     }
 
     async fn keep(mut self, store: Store) {

@@ -7,7 +7,7 @@
 //! when the message is changed.
 
 use super::{
-    Callback, Completion, MessageId, SecretHeaders, SqsParts, TopicName, TraceContext, Unknown,
+    Callback, Completion, MessageId, Origin, Own, SecretHeaders, SqsParts, TraceContext, Unknown,
 };
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
@@ -90,6 +90,9 @@ pub struct Body {
     /// Where it died, if it is here as a dead letter in its own form.
     #[serde(rename = "o", default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
+    /// What it said for itself there.
+    #[serde(rename = "w", default, skip_serializing_if = "Option::is_none")]
+    pub own: Option<Box<Own>>,
     /// What only clients of SQS know.
     #[serde(rename = "q", default, skip_serializing_if = "Option::is_none")]
     pub sqs: Option<Box<SqsParts>>,
@@ -176,20 +179,6 @@ impl BodyChange {
     }
 }
 
-/// The message that moved here when it died.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Origin {
-    /// Its first id.
-    #[serde(rename = "i")]
-    pub id: MessageId,
-    /// The topic that it died in last.
-    #[serde(rename = "t")]
-    pub topic: TopicName,
-    /// Grants until then.
-    #[serde(rename = "n")]
-    pub attempts: i64,
-}
-
 /// What was read from Redis is no body.
 #[derive(Debug, thiserror::Error)]
 #[error("a stored message body cannot be read")]
@@ -206,6 +195,7 @@ impl Body {
             secrets: None,
             trace: None,
             origin: None,
+            own: None,
             sqs: None,
             publisher: None,
             on_done: None,
@@ -238,7 +228,11 @@ impl Body {
     fn is_plain(&self) -> bool {
         let Self { content, headers, callback, dead_letter, trace, origin, sqs, .. } = self;
         let said = callback.is_some() || *dead_letter || !is_unrecorded(trace) || origin.is_some();
-        let said = said || sqs.is_some() || self.publisher.is_some() || !self.unknown.is_empty();
+        let said = said
+            || sqs.is_some()
+            || self.own.is_some()
+            || self.publisher.is_some()
+            || !self.unknown.is_empty();
         let said =
             said || self.on_done.is_some() || self.on_dead.is_some() || self.completes.is_some();
         is_json(content) && headers.is_empty() && !said
@@ -300,7 +294,7 @@ impl Body {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CallUrl, Push, Retry, SqsAttribute};
+    use crate::{CallUrl, Push, Retry, SqsAttribute, TopicName};
 
     #[test]
     fn bodies_come_back_as_they_were() {
@@ -347,6 +341,9 @@ mod tests {
             let topic = TopicName::parse("failed").ok();
             body.on_dead = Some(Box::new(Completion { topic, ..Completion::default() }));
             body.completes = Some(id);
+            let (callback, on_done) = (body.callback.clone(), body.on_done.clone());
+            let own = Own { callback, on_done, ttl_ms: Some(5), ..Own::default() };
+            body.own = Some(Box::new(own));
             let mut parts = SqsParts { group: Some("g".to_owned()), ..SqsParts::default() };
             for length in [1, 100_000] {
                 let value = SqsAttribute { kind: "Number".to_owned(), value: "1".repeat(length) };
@@ -379,6 +376,16 @@ mod tests {
         assert_eq!(Body::decode(later.encode()).unwrap(), later);
         later.unknown.clear();
         assert_eq!(later, plain);
+    }
+
+    #[test]
+    fn a_moved_message_that_said_nothing_for_itself_keeps_where_it_died_only() {
+        let mut body = Body::new(Content::Json(Bytes::from_static(b"1")), BTreeMap::new());
+        let id = MessageId::parse("019ab000-0000-8000-8000-000000000000").unwrap();
+        let topic = TopicName::parse("orders").unwrap();
+        body.origin = Some(Origin { id, topic, attempts: 3 });
+        let header = format!("{{\"o\":{{\"i\":\"{id}\",\"t\":\"orders\",\"n\":3}}}}");
+        assert_eq!(body.encode(), Body::join(Some(header.as_bytes()), b"1"));
     }
 
     #[test]

@@ -55,8 +55,8 @@ pub enum Error {
     /// The field is `***`, which stands for a stored value, but no value is stored.
     #[error("*** stands for a stored value, and none is stored")]
     NothingMasked(String),
-    /// The stored secret of this field belongs to another origin, or to a topic that is no longer pushed.
-    #[error("the stored value belongs to another origin: send the value itself")]
+    /// The stored secret of this field belongs to another origin or API key, or to a topic that is no longer pushed.
+    #[error("the stored value belongs to another origin or API key: send the value itself")]
     SecretRequired(String),
     /// The headers of this field are too large once `***` is replaced by the stored values.
     #[error(

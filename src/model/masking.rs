@@ -3,7 +3,10 @@
 
 use super::{Body, Millis, Push, SigningSecret};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 /// What is shown in place of a value that is not read back.
 pub const MASK: &str = "***";
@@ -115,14 +118,31 @@ impl Body {
 
     /// Is the value of this header a secret, whatever its topic says of it?
     pub fn is_secret(&self, name: &str) -> bool {
-        let own = self.callback.as_ref().is_some_and(|own| names_header(&own.secret_headers, name));
-        own || self.secrets.as_ref().is_some_and(|secrets| secrets.has(name))
+        // Also those that its callback named before it moved here.
+        let before = self.own.as_ref().and_then(|own| own.callback.as_ref());
+        let mut callbacks = self.callback.iter().chain(before);
+        callbacks.any(|callback| names_header(&callback.secret_headers, name))
+            || self.secrets.as_ref().is_some_and(|secrets| secrets.has(name))
+    }
+
+    /// Is the value of this header never shown, in a topic that is pushed so, if it is?
+    pub fn masks(&self, name: &str, push: Option<&Push>) -> bool {
+        self.is_secret(name) || push.is_some_and(|push| push.is_secret(name))
+    }
+
+    /// Its headers as they are shown there.
+    pub fn shown_headers(&self, push: Option<&Push>) -> Cow<'_, BTreeMap<String, String>> {
+        let names_none = self.secrets.is_none() && self.callback.is_none() && self.own.is_none();
+        if push.is_none() && names_none {
+            return Cow::Borrowed(&self.headers);
+        }
+        Cow::Owned(masked(&self.headers, |name| self.masks(name, push)))
     }
 
     /// Marks its secret headers as those of a topic that is pushed so. What was marked before stays so, and whom it is
     /// for too.
     pub fn mark_secrets(&mut self, push: &Push) {
-        let secret = |name: &&String| push.is_secret(name) || self.is_secret(name);
+        let secret = |name: &&String| self.masks(name, Some(push));
         let names: BTreeSet<String> =
             self.headers.keys().filter(secret).map(|name| name.to_ascii_lowercase()).collect();
         let origin = match self.secrets.take() {
@@ -152,8 +172,8 @@ impl Body {
         marked.names.extend(found.into_keys().cloned());
     }
 
-    /// This body takes the place of `stored`: puts what is stored in place of each `***`, and marks what is secret. `push`:
-    /// how its topic is pushed now; `moved`: it was stored for another topic.
+    /// This body takes the place of `stored`: puts what is stored in place of each `***`, if it is of the same API key, and marks
+    /// what is secret. `push`: how its topic is pushed now; `moved`: it was stored for another topic.
     pub fn keep_headers_of(
         &mut self,
         stored: &Self,
@@ -168,9 +188,10 @@ impl Body {
             // What older versions stored has no mark.
             (None, push) => push.and_then(|push| stored.origin(push)) != origin,
         };
+        let elsewhere = elsewhere || moved || !self.is_by_publisher_of(stored);
         let is_secret =
             |name: &str| is_secret(name) || stored.is_secret(name) || self.is_secret(name);
-        self.headers = unmasked(&self.headers, &stored.headers, is_secret, elsewhere || moved)?;
+        self.headers = unmasked(&self.headers, &stored.headers, is_secret, elsewhere)?;
         let names = stored.secrets.as_ref().map(|marked| marked.names.clone());
         self.secrets = names.map(|names| SecretHeaders { names, origin });
         match push {

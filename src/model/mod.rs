@@ -16,6 +16,7 @@ mod group;
 mod id;
 mod instant;
 mod masking;
+mod origin;
 mod proxy;
 mod push;
 mod query;
@@ -34,7 +35,7 @@ mod zones;
 pub use addresses::{AddressGuard, RefusedAddress, network};
 pub use auth::{Auth, AuthKind};
 pub use backoff::Backoff;
-pub use body::{Body, BodyChange, BrokenBody, Content, OCTETS, Origin};
+pub use body::{Body, BodyChange, BrokenBody, Content, OCTETS};
 pub use call_url::*;
 pub use completion::{COMPLETES_HEADER, Completion, Ends, MAX_RESULT_BYTES};
 pub use cron::{Cron, InvalidCron};
@@ -50,6 +51,7 @@ pub use masking::{
     CREDENTIALS, MASK, MAX_HEADERS, MAX_HEADERS_BYTES, MaskError, OnceSecret, SecretHeaders,
     is_credential, masked, names_header, unmasked,
 };
+pub use origin::{Origin, Own};
 pub use proxy::{InvalidNoProxy, InvalidProxy, NoProxy, Proxy};
 pub use push::*;
 pub use query::{MessageQuery, Subject};
@@ -58,7 +60,8 @@ pub use schedule::*;
 pub use secret::Secret;
 pub use settings::*;
 pub use signature::{
-    SIGNATURE, SignedParts, SigningKey, TOPIC_SIGNATURE, derived, is_shared, signing_keys,
+    PublicKey, SIGNATURE, SignedParts, SigningKey, TOPIC_SIGNATURE, derived, is_shared,
+    signing_keys,
 };
 pub use sqs::*;
 pub use token::{Epoch, LeaseClaims, TOKEN_MAX_CHARS, TokenKey};

@@ -4,7 +4,7 @@ use super::{SigningSecret, TopicName};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use ring::{
     hkdf, hmac,
-    signature::{Ed25519KeyPair, KeyPair as _},
+    signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey},
 };
 use subtle::ConstantTimeEq;
 
@@ -55,6 +55,17 @@ impl SigningKey {
     /// The public key, as Standard Webhooks spells it: `whpk_` and 32 bytes in base64.
     pub fn public(&self) -> String {
         format!("whpk_{}", STANDARD.encode(self.0.public_key()))
+    }
+}
+
+/// What verifies the signatures of a [`SigningKey`].
+#[derive(Clone)]
+pub struct PublicKey([u8; 32]);
+
+impl PublicKey {
+    /// Parses [`SigningKey::public`].
+    pub fn parse(text: &str) -> Option<Self> {
+        STANDARD.decode(text.strip_prefix("whpk_")?).ok()?.try_into().map(Self).ok()
     }
 }
 
@@ -119,6 +130,17 @@ impl SignedParts<'_> {
         let given: Vec<Vec<u8>> = given.filter_map(|text| STANDARD.decode(text).ok()).collect();
         let tags = secrets.iter().filter_map(|secret| self.tag(secret));
         tags.into_iter().any(|tag| given.iter().any(|given| given.ct_eq(tag.as_ref()).into()))
+    }
+
+    /// Whether one of the space-separated `signatures` was made with the other half of one of the keys.
+    pub fn are_signed_by(&self, signatures: &str, keys: &[PublicKey]) -> bool {
+        let signed = [self.id, b".", self.timestamp, b".", self.payload].concat();
+        let given = signatures.split(' ').filter_map(|signature| signature.strip_prefix("v1a,"));
+        let mut given = given.filter_map(|text| STANDARD.decode(text).ok());
+        given.any(|given| {
+            keys.iter()
+                .any(|key| UnparsedPublicKey::new(&ED25519, key.0).verify(&signed, &given).is_ok())
+        })
     }
 
     fn tag(&self, secret: &SigningSecret) -> Option<hmac::Tag> {
@@ -216,6 +238,16 @@ mod tests {
             parts.sign_by(&keys),
             "v1a,NlkuXO2v0fFGNf9nJ+WLerVrsJD/MOd31wd28H6XBkiDTh9/z+ADuVpRq6KqXIi4zQxAINKVgt272/ZxtD4mCA=="
         );
+        let public = |text: &str| PublicKey::parse(text).into_iter().collect::<Vec<_>>();
+        let (signatures, right) = (parts.sign_by(&keys), public(&keys[0].public()));
+        assert!(parts.are_signed_by(&format!("v1,AAAA {signatures}"), &right));
+        let wrong = public("whpk_11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=");
+        assert!(!parts.are_signed_by(&signatures, &wrong) && !wrong.is_empty());
+        assert!(!parts.are_signed_by(&signatures.replace("v1a,", "v1,"), &right));
+        assert!(!SignedParts { payload: b"", ..parts }.are_signed_by(&signatures, &right));
+        for bad in ["", "whpk_", "whpk_AAAA", &keys[0].public()[5..]] {
+            assert!(public(bad).is_empty(), "{bad}");
+        }
         let all = [
             keys,
             of("orders", "", "https://b.test"),

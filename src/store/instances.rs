@@ -6,7 +6,7 @@ use super::{
     reply::{Fields, int},
     scripts,
 };
-use dueq_base::metrics::resident_bytes;
+use dueq_base::metrics::{host_name, resident_bytes};
 use dueq_model::{Millis, error::Error};
 use parking_lot::Mutex;
 use std::cmp::Reverse;
@@ -18,7 +18,8 @@ const MAX_INSTANCES: usize = 1_000;
 /// What follows the version in the set: the newest version of the schema that the instance reads. Older dueqs take it for
 /// a part of the version, which may have such a suffix.
 const READS: &str = "+schema.";
-/// Before that come the numbers of [`Load`] and the version of its time zone database, with points between. Older dueqs take them for a part of the version, too.
+/// Before that come the numbers of [`Load`], the version of its time zone database, its process and its machine, with points between. Older
+/// dueqs take them for a part of the version, too.
 const LOAD: &str = "+load.";
 /// Members of one instance that may be in the set at once: each unknown outcome leaves one more, until a minute is over.
 const MAX_MEMBERS: usize = 64;
@@ -38,6 +39,10 @@ pub struct Instance {
     pub load: Load,
     /// The version of its time zone database.
     pub tzdata: Option<String>,
+    /// The name of its machine.
+    pub host: Option<String>,
+    /// Its process.
+    pub pid: Option<i64>,
 }
 
 /// What an instance is at. Of one that does not say, nothing is known.
@@ -92,9 +97,12 @@ impl Registration {
 impl Instance {
     /// As it is in the set.
     fn member(&self) -> String {
-        let Self { id, version, started_at, load, tzdata, .. } = self;
-        let (load, tzdata) = (load.text(), tzdata.as_deref().unwrap_or_default());
-        format!("{id} {started_at} {version}{LOAD}{load}.{tzdata}{READS}{KNOWN_VERSION}")
+        let Self { id, version, started_at, load, .. } = self;
+        let [tzdata, host] = [&self.tzdata, &self.host].map(|it| it.as_deref().unwrap_or_default());
+        let (load, pid) = (load.text(), self.pid.map(|pid| pid.to_string()).unwrap_or_default());
+        format!(
+            "{id} {started_at} {version}{LOAD}{load}.{tzdata}.{pid}.{host}{READS}{KNOWN_VERSION}"
+        )
     }
 
     /// `None` where a hand in Redis has written something else.
@@ -104,10 +112,11 @@ impl Instance {
         let version = parts.next()?;
         let version = version.rsplit_once(READS).map_or(version, |(version, _)| version);
         let (version, load) = version.rsplit_once(LOAD).unwrap_or((version, ""));
-        let tzdata = load.split('.').nth(4).filter(|version| !version.is_empty());
-        let tzdata = tzdata.map(str::to_owned);
+        let mut more = load.splitn(7, '.').skip(4);
+        let mut next = || more.next().filter(|text| !text.is_empty()).map(str::to_owned);
+        let (tzdata, pid, host) = (next(), next().and_then(|pid| pid.parse().ok()), next());
         let (version, load) = (version.to_owned(), Load::parse(load));
-        Some(Self { id, version, started_at, seen_at, load, tzdata })
+        Some(Self { id, version, started_at, seen_at, load, tzdata, host, pid })
     }
 }
 
@@ -116,7 +125,9 @@ impl Store {
     pub fn this_instance(&self) -> Registration {
         let (id, version) = (self.lanes.shared.instance.clone(), env!("CARGO_PKG_VERSION"));
         let (version, now, load) = (version.to_owned(), self.now(), Load::default());
-        let instance = Instance { id, version, started_at: now, seen_at: now, load, tzdata: None };
+        let (host, pid) = (host_name(), Some(std::process::id().into()));
+        let (started_at, seen_at, tzdata) = (now, now, None);
+        let instance = Instance { id, version, started_at, seen_at, load, tzdata, host, pid };
         Registration { instance, members: Mutex::default() }
     }
 
@@ -186,8 +197,16 @@ mod tests {
     fn an_instance_comes_back_from_its_member() {
         let (id, version) = ("9f86d081884c7d65".to_owned(), "1.2.3-rc.1".to_owned());
         let load = Load::default();
-        let instance =
-            Instance { id, version, started_at: 1_700_000_000_000, seen_at: 5, load, tzdata: None };
+        let instance = Instance {
+            id,
+            version,
+            started_at: 1_700_000_000_000,
+            seen_at: 5,
+            load,
+            tzdata: None,
+            host: None,
+            pid: None,
+        };
         let told = Load {
             lanes: Some(4),
             waiters: Some(0),
@@ -195,12 +214,14 @@ mod tests {
             clock_offset_ms: Some(-3),
         };
         for (load, tzdata) in [(load, None), (told, None), (told, Some("2026f".to_owned()))] {
-            let instance = Instance { load, tzdata, ..instance.clone() };
-            assert_eq!(Instance::parse(&instance.member(), 5), Some(instance));
+            for (host, pid) in [(None, None), (Some("a-1.example.org".to_owned()), Some(42))] {
+                let instance =
+                    Instance { load, tzdata: tzdata.clone(), host, pid, ..instance.clone() };
+                assert_eq!(Instance::parse(&instance.member(), 5), Some(instance));
+            }
         }
         // Those that do not say what they read, or what they are at; and one that says more.
-        for (version, load) in
-            [("", load), ("+schema.3", load), ("+load.4.0..-3..9+schema.9", told)]
+        for (version, load) in [("", load), ("+schema.3", load), ("+load.4.0..-3..+schema.9", told)]
         {
             let other = format!("9f86d081884c7d65 1700000000000 1.2.3-rc.1{version}");
             let expected = Instance { load, ..instance.clone() };

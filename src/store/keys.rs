@@ -1,5 +1,5 @@
 //! Every Redis key, in one place. All keys of a partition carry its hash tag, so that they live in one cluster slot;
-//! no script touches keys of two tags.
+//! no script but `complete` touches keys of two tags.
 
 use super::layout::tag;
 use deadpool_redis::redis::Cmd;
@@ -30,8 +30,8 @@ pub struct GlobalKeys {
     pub lateness: String,
     /// string with `:` and a topic's name: there while people have heard in the last hour that its messages die
     pub died: String,
-    /// string: there while people have heard of late that Redis is back
-    pub told_back: String,
+    /// string: there for a minute after a notice said that Redis is back
+    pub back_notice: String,
     /// hash: schedule's name → its definition, JSON
     pub schedules: String,
     /// hash: schedule's name → its state; and the counter `:revision`
@@ -84,7 +84,7 @@ impl GlobalKeys {
             active: key("history", "active"),
             lateness: key("history", "lateness"),
             died: key("history", "died"),
-            told_back: key("history", "told_back"),
+            back_notice: key("history", "back_notice"),
             schedules: key("schedules", "entries"),
             schedule_states: key("schedules", "states"),
             schedules_due: key("schedules", "due"),

@@ -77,7 +77,7 @@ pub use schedules::*;
 pub use settle::Settle;
 pub use stored::Stored;
 pub use sweeps::{Claim, Swept};
-pub use topics::{Listing, Reason, Selected, Selection, TOTALS, TopicSnapshot, Worked};
+pub use topics::{Listing, MovesBack, Reason, Selected, Selection, TOTALS, TopicSnapshot, Worked};
 pub use turns::Round;
 pub use types::*;
 

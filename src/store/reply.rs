@@ -4,7 +4,7 @@
 use super::{backend::Backend, partition::Partition, registry::Topic};
 use bytes::Bytes;
 use deadpool_redis::redis::{ServerError, Value};
-use dueq_model::{Member, Millis, error::Error};
+use dueq_model::{MEMBER_BYTES, Member, Millis, error::Error};
 use std::{
     ops::{Deref, DerefMut},
     sync::Arc,
@@ -108,6 +108,14 @@ pub fn refusal(error: &ServerError) -> CallError {
 /// An array reply, taken apart from the front.
 pub struct Fields(std::vec::IntoIter<Value>);
 
+/// Several values in one text, with spaces between them: each item of an array costs Redis's client more than all else that is
+/// done with it. A member may contain any byte, but has a fixed length.
+pub struct Packed {
+    text: Bytes,
+    /// Where the next one begins.
+    at: usize,
+}
+
 /// Logs a reply that makes no sense.
 pub fn malformed(what: &Value) -> CallError {
     tracing::error!(reply = ?what, "a reply of Redis cannot be read");
@@ -196,6 +204,11 @@ impl Fields {
         Ok(Some(self.text()?).filter(|cursor| cursor != "0"))
     }
 
+    /// The next item, several values.
+    pub fn packed(&mut self) -> Result<Packed, CallError> {
+        Ok(Packed { text: self.bytes()?, at: 0 })
+    }
+
     /// The next item, a list.
     pub fn fields(&mut self) -> Result<Self, CallError> {
         Self::of(self.value()?)
@@ -218,6 +231,44 @@ impl Fields {
     /// Whether none is left.
     pub fn is_empty(&self) -> bool {
         self.0.len() == 0
+    }
+}
+
+impl Packed {
+    /// No values: what a script left out.
+    pub fn none() -> Self {
+        Self { text: Bytes::new(), at: 0 }
+    }
+
+    /// The next value, a message's member.
+    pub fn member(&mut self) -> Result<Member, CallError> {
+        match self.rest().split_first_chunk::<MEMBER_BYTES>() {
+            Some((&member, [] | [b' ', ..])) => {
+                self.at += MEMBER_BYTES + 1;
+                Ok(member)
+            }
+            _ => Err(malformed(&Value::BulkString(self.rest().to_vec()))),
+        }
+    }
+
+    /// The next value, a whole number. The others can be read even if it is none.
+    pub fn int(&mut self) -> Result<i64, CallError> {
+        let rest = self.rest();
+        let length = rest.iter().position(|byte| *byte == b' ').unwrap_or(rest.len());
+        let digits = &rest[..length];
+        let number = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
+        let number = number.ok_or_else(|| malformed(&Value::BulkString(digits.to_vec())));
+        self.at += length + 1;
+        number
+    }
+
+    /// Whether none is left.
+    pub fn is_empty(&self) -> bool {
+        self.rest().is_empty()
+    }
+
+    fn rest(&self) -> &[u8] {
+        self.text.get(self.at..).unwrap_or_default()
     }
 }
 
@@ -306,6 +357,62 @@ mod tests {
         match parse_redis_value(format!("-{line}\r\n").as_bytes()) {
             Ok(Value::ServerError(error)) => error,
             other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    fn packed(text: &[u8]) -> Packed {
+        Packed { text: Bytes::copy_from_slice(text), at: 0 }
+    }
+
+    #[test]
+    fn members_contain_any_byte_and_numbers_are_exact() {
+        let members: Vec<Member> = (0..=255).map(|byte| [byte; MEMBER_BYTES]).collect();
+        let due = |at: usize| 1_700_000_000_000 + at as Millis;
+        let pair = |(at, member): (usize, &Member)| {
+            [&member[..], b" ", due(at).to_string().as_bytes()].concat()
+        };
+        let pairs: Vec<_> = members.iter().enumerate().map(pair).collect();
+        let mut packed = packed(&pairs.join(&b' '));
+        for (at, member) in members.iter().enumerate() {
+            assert!(!packed.is_empty());
+            assert_eq!((packed.member(), packed.int()), (Ok(*member), Ok(due(at))));
+        }
+        assert!(packed.is_empty());
+        assert_eq!(
+            (packed.member(), packed.int()),
+            (Err(CallError::Internal), Err(CallError::Internal))
+        );
+    }
+
+    #[test]
+    fn a_number_that_is_none_leaves_the_others_as_they_are() {
+        for (text, number) in [
+            ("0", Some(0)),
+            ("-5", Some(-5)),
+            ("9007199254740993", Some((1 << 53) + 1)),
+            ("9223372036854775807", Some(i64::MAX)),
+            ("-9223372036854775808", Some(i64::MIN)),
+            ("9223372036854775808", None),
+            ("1e+300", None),
+            ("1700000000000.5", None),
+            ("inf", None),
+            ("-nan", None),
+            ("", None),
+        ] {
+            let text = format!("mmmmmmmmmm1 {text} mmmmmmmmmm2 1700000000002");
+            let mut packed = packed(text.as_bytes());
+            assert_eq!(packed.member().as_ref(), Ok(b"mmmmmmmmmm1"), "{text}");
+            assert_eq!(packed.int().ok(), number, "{text}");
+            assert_eq!(packed.member().as_ref(), Ok(b"mmmmmmmmmm2"), "{text}");
+            assert_eq!(packed.int(), Ok(1_700_000_000_002), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_member_of_another_length_is_taken_for_none() {
+        for member in ["", "short", "longer_than_a_member"] {
+            let text = format!("{member} 1700000000001 mmmmmmmmmmm 1700000000002");
+            assert_eq!(packed(text.as_bytes()).member(), Err(CallError::Internal), "{member}");
         }
     }
 

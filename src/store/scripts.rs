@@ -74,6 +74,7 @@ scripts! {
         UPDATE = "update";
         CLAIM_DEAD = "claim_dead";
         FINISH_DEAD = "finish_dead";
+        COMPLETE = "complete";
         PAUSE_TOPIC = "pause_topic";
         PUT_TOPIC = "put_topic";
         REMOVE_TOPIC = "remove_topic";

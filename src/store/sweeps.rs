@@ -33,8 +33,9 @@ const MAX_AHEAD_MS: Millis = 86_400_000;
 const CALL_MESSAGES: u32 = 128;
 /// Hints that are written at once.
 const MAX_HINTS: usize = 256;
-/// Topics that are claimed at once.
-const MAX_CLAIMS: usize = 32;
+/// Topics that are claimed at once. They are swept one after the other, and an instance that dies keeps them for as long as a claim
+/// lasts.
+const MAX_CLAIMS: usize = 8;
 /// How long a change of what holds for groups waits until more messages of all groups go.
 const RAISE_TIME: Duration = Duration::from_secs(2);
 /// The walk takes this many topics…
@@ -147,16 +148,17 @@ impl Store {
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn claim_sweeps(&self) -> Result<(Vec<Claim>, Option<Millis>), Error> {
-        self.claim_partitions(&self.lanes.shared.keys.sweeps, CLAIM_MS).await
+        self.claim_partitions(&self.lanes.shared.keys.sweeps, MAX_CLAIMS, CLAIM_MS).await
     }
 
-    /// The same of this set, in the same slot, for so many ms.
+    /// The same of this set, in the same slot: so many at most, for so many ms.
     pub(super) async fn claim_partitions(
         &self,
         set: &str,
+        most: usize,
         claim_ms: Millis,
     ) -> Result<(Vec<Claim>, Option<Millis>), Error> {
-        let claim = Command::eval(&scripts::CLAIM_SWEEPS, &[set]).arg((MAX_CLAIMS, claim_ms));
+        let claim = Command::eval(&scripts::CLAIM_SWEEPS, &[set]).arg((most, claim_ms));
         let asked = Instant::now();
         let mut fields = Fields::of(self.lanes.command(claim).await?)?;
         let now = fields.int()?;
@@ -320,6 +322,11 @@ pub struct Swept {
     pub next_at: Option<Millis>,
     /// Ends of messages are to be published elsewhere.
     pub ends: bool,
+}
+
+impl Swept {
+    /// What is claimed was not swept.
+    pub const NOTHING_YET: Self = Self { more: true, next_at: None, ends: false };
 }
 
 pub(super) fn read_swept(reply: &mut Reply<'_>) -> Result<Swept, CallError> {

@@ -56,6 +56,14 @@ schedules:
     assert_eq!((again.code, &*again.stdout), (0, "nothing changes: 4 are as the file says\n"));
     assert_eq!(client.topic("orders").await.expect(200).json()["revision"], topic["revision"]);
 
+    // Secrets that the file does not name stay, which is no change.
+    let silent: String =
+        text.split_inclusive('\n').filter(|line| !line.contains("secrets:")).collect();
+    let kept = apply(&silent, &[]).await;
+    assert_eq!((kept.code, &*kept.stdout), (0, "nothing changes: 4 are as the file says\n"));
+    let calls = client.topic("calls").await.expect(200).json();
+    assert_eq!(calls["config"]["push"]["secrets"], json!(["***"]));
+
     let changed =
         text.replace("max_attempts: 5", "max_attempts: 7").replace("kind: report", "kind: sums");
     let changed = apply(&changed, &[]).await;
@@ -93,6 +101,10 @@ schedules:
         (text.replace("max_attempts", "max_attemps"), "line 3: topics.orders.max_attemps: "),
         (text.replace("calls:", "orders:"), "line 6: duplicated key in mapping"),
         (text.replace("  calls", " calls"), "line 6: "),
+        (
+            text.replace("nightly", "preview"),
+            "line 12: schedules.preview: no schedule can be called",
+        ),
         (
             text.replace("topics:", "queues:"),
             "line 1: queues is unknown: there are topics and schedules",

@@ -53,6 +53,11 @@ async fn a_search_finds_the_dead_first_and_says_what_it_looked_at() {
     assert_eq!(found["id"], dead);
     let shown = done(&["search", &topic, "error:timeout", "--state", "delayed"]).await;
     assert_eq!(shown, "found 0, looked at 1\n");
+    let shown = done(&["search", &topic, "key:cart/* -error:timeout -key:cart/2"]).await;
+    assert!(shown.lines().nth(1).unwrap().starts_with(&late), "{shown}");
+    assert!(shown.ends_with("\n\nfound 1, looked at 3\n"), "{shown}");
+    let shown = done(&["search", &topic, "--state", "dead", "--", "-error:timeout"]).await;
+    assert!(!shown.contains(&dead) && shown.ends_with("found 1, looked at 2\n"), "{shown}");
     let bounded = done(&["search", &topic, "key:cart/*", "--limit", "1"]).await;
     assert!(bounded.contains("found 1, "), "{bounded}");
 }

@@ -149,7 +149,7 @@ async fn a_dump_of_one_redis_is_loaded_into_a_cluster() {
         assert_eq!(client.publish(name, again).await.expect(200).json()["duplicate"], true);
         let mut held = Vec::new();
         while held.len() < 30 {
-            let some = client.leased(name, json!({"max_messages": 30})).await;
+            let some = client.leased(name, json!({"max_messages": 30, "wait_ms": 10_000})).await;
             assert!(!some.is_empty(), "{name}: {}", held.len());
             held.extend(some);
         }
@@ -159,4 +159,83 @@ async fn a_dump_of_one_redis_is_loaded_into_a_cluster() {
         assert_eq!(client.count(name, "ready").await, 0);
     }
     client.get_path("/schedules/hourly").await.expect(200);
+}
+
+#[tokio::test]
+async fn copies_publish_and_move_into_copies_and_call_nothing() {
+    let (redis, receiver) = (Redis::start().await, Receiver::start().await);
+    let there = Dueq::calling(&redis).start().await;
+    let (client, to) = (there.client(), |path: &str| json!({"url": receiver.url(path)}));
+    let named = |name: &str| json!({"topic": name});
+    for name in ["ord-dead", "ord-done", "ord-own"] {
+        client.new_topic(name, json!({})).await;
+    }
+    let config = json!({"on_done": named("ord-done"), "on_dead": to("/topic"), "max_attempts": 1,
+        "dead_topic": "ord-dead", "dead_form": "raw"});
+    client.new_topic("ord", config).await;
+    let dead = json!({"payload": "dead", "on_done": to("/moved"), "on_dead": named("ord-own")});
+    client.published("ord", dead).await;
+    client.nack_leased(&client.lease_one("ord").await, json!({})).await.expect(200);
+    client.published("ord", json!({"payload": "plain"})).await;
+    client.published("ord", json!({"payload": "own", "on_done": to("/own")})).await;
+    let message = json!({"payload": 1, "on_done": named("ord-own"), "on_dead": to("/tick")});
+    let hourly = json!({"every_ms": 3_600_000, "topic": "ord", "message": message});
+    client.send_json("PUT", "/schedules/hourly", &hourly).await.expect(201);
+    let of_originals = async || {
+        let mut totals = Vec::new();
+        for name in ["ord", "ord-dead", "ord-done", "ord-own"] {
+            totals.push(client.total(name, "published").await);
+        }
+        totals
+    };
+    let are = [3, 1, 0, 1];
+    eventually("the death is published", async || (of_originals().await == are).then_some(()))
+        .await;
+
+    let file = temp_dir("copies").join("dump.ndjson");
+    let (file, url) = (file.to_str().unwrap(), redis.url());
+    let words = ["dump", "--redis-url", &url, "--topics", "ord,ord-dead", "-o", file];
+    assert_eq!(dueq(&words).await.code, 0);
+    let loaded = dueq(&["load", file, "--redis-url", &url, "--into", "copy-", "--verify"]).await;
+    assert_eq!(loaded.code, 0, "{loaded:?}");
+    for of in [
+        "the topic copy-ord",
+        "2 of the messages in copy-ord",
+        "1 of the messages in copy-ord-dead",
+        "the schedule copy-hourly",
+    ] {
+        let line = format!("on_done and on_dead with a URL are left out of {of}, so that nothing");
+        assert!(loaded.stdout.contains(&line), "{line}: {loaded:?}");
+    }
+    let config = client.topic("copy-ord").await.expect(200).json()["config"].take();
+    let names = [&config["dead_topic"], &config["on_done"], &config["on_dead"]];
+    assert_eq!(names, [&json!("copy-ord-dead"), &named("copy-ord-done"), &Value::Null]);
+    let schedule = client.get_path("/schedules/copy-hourly").await.expect(200).json();
+    assert_eq!(schedule["message"]["on_done"], named("copy-ord-own"), "{schedule}");
+    assert!(schedule["message"].get("on_dead").is_none(), "{schedule}");
+
+    for name in ["copy-ord-done", "copy-ord-own"] {
+        client.new_topic(name, json!({})).await;
+    }
+    let moved = client.redrive_topic("copy-ord-dead", json!({})).await.expect(200);
+    assert_eq!((moved.number("redriven"), moved.number("remaining")), (1, 0));
+    for held in client.leased("copy-ord", json!({"max_messages": 3})).await {
+        match held["payload"].as_str() {
+            Some("dead") => drop(client.nack_leased(&held, json!({})).await.expect(200)),
+            _ => drop(client.ack_leased(&held).await.expect(204)),
+        }
+    }
+    let of_copies = async || {
+        let [done, own] = ["copy-ord-done", "copy-ord-own"];
+        (client.total(done, "published").await, client.total(own, "published").await)
+    };
+    eventually("completions", async || (of_copies().await == (1, 1)).then_some(())).await;
+    eventually("it dies again", async || {
+        (client.count("copy-ord-dead", "ready").await == 1).then_some(())
+    })
+    .await;
+    // A second or two later, sweeps would have published what is left.
+    tokio::time::sleep(std::time::Duration::from_millis(2_500)).await;
+    assert_eq!(of_copies().await, (1, 1));
+    assert_eq!((of_originals().await, receiver.count()), (are.to_vec(), 0));
 }

@@ -104,7 +104,8 @@ async fn an_id_counts_once_and_many_count_all() {
 
 #[tokio::test]
 async fn a_run_wakes_who_waits_and_makes_nothing_later() {
-    let (client, topic) = (client().await, topic("bulk"));
+    let dueq = instance().await;
+    let (client, topic) = (dueq.client(), topic("bulk"));
     let soon = client.published(&topic, json!({"payload": 1, "delay_ms": 30_000})).await;
     let waiting = client.leased(&topic, json!({"wait_ms": 20_000}));
     let run = async {

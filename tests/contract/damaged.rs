@@ -147,18 +147,45 @@ async fn a_damaged_message_that_is_redriven_dies_again_and_its_death_is_told_of(
 async fn a_score_that_is_no_time_keeps_nobody_from_the_others() {
     let client = client().await;
     let redis = &shared().await.redis;
-    for (set, score) in [("delayed", "-inf"), ("unack", "-inf"), ("unack", "inf"), ("last", "-inf")]
-    {
+    let plain = json!({"max_messages": 5, "wait_ms": 1000});
+    let sized = json!({"max_messages": 5, "wait_ms": 1000, "max_bytes": 1000});
+    for (set, score, want) in [
+        ("delayed", "-inf", &plain),
+        ("delayed", "-inf", &sized),
+        ("delayed", "-1e300", &plain),
+        ("delayed", "-1e300", &sized),
+        ("delayed", "1600000000000.5", &plain),
+        ("ready", "-inf", &plain),
+        ("ready", "-inf", &sized),
+        ("ready", "inf", &plain),
+        ("ready", "inf", &sized),
+        ("ready", "1e300", &plain),
+        ("unack", "-inf", &plain),
+        ("unack", "inf", &plain),
+        ("last", "-inf", &plain),
+    ] {
         let topic = topic("damaged-score");
-        client.fill(&topic, &[1, 2, 3].map(|n| json!({"payload": n}))).await;
+        let ids = client.fill(&topic, &[1, 2, 3].map(|n| json!({"payload": n}))).await;
+        let mut dues = Vec::new();
+        for id in [&ids[0], &ids[2]] {
+            dues.push(client.get(id).await.expect(200).json()["due_at"].clone());
+        }
         let key = |name: &str| format!("dueq:{{{topic}:0}}:{name}");
         let script = "local member = redis.call('ZRANGE', KEYS[1], 1, 1)[1]
             redis.call('ZREM', KEYS[1], member) redis.call('ZADD', KEYS[2], ARGV[1], member)";
         let (from, to) = (key("delayed"), key(set));
         redis.command::<()>(&["EVAL", script, "2", &from, &to, score]).await;
-        let granted = client.leased(&topic, json!({"max_messages": 5, "wait_ms": 1000})).await;
-        let missing = usize::from(score == "inf");
-        assert_eq!(granted.len(), 3 - missing, "{set} {score}: {granted:?}");
+        let granted = client.leased(&topic, want.clone()).await;
+        let missing = usize::from((set, score) == ("unack", "inf"));
+        assert_eq!(granted.len(), 3 - missing, "{set} {score} {want}: {granted:?}");
+        for (id, due) in [&ids[0], &ids[2]].into_iter().zip(&dues) {
+            let message = granted.iter().find(|message| message["id"] == **id);
+            assert_eq!(
+                message.map(|message| &message["due_at"]),
+                Some(due),
+                "{set} {score} {want}"
+            );
+        }
         let published = client.published(&topic, json!({"payload": 4})).await;
         assert_eq!(client.lease_one(&topic).await["id"], published, "{set} {score}");
     }

@@ -179,3 +179,98 @@ async fn a_full_topic_takes_what_moves_there_and_a_redrive_does_not() {
     assert_eq!((answer.number("redriven"), answer.number("remaining")), (1, 2));
     client.redrive(&ids(&held)[2]).await.problem(429, "topic_full");
 }
+
+#[tokio::test]
+async fn what_a_message_said_for_itself_holds_again_once_it_is_back() {
+    let client = client().await;
+    let (here, there) = mortal(&client, json!({"max_attempts": 5})).await;
+    let (done, of_there) = (topic("done"), topic("done-there"));
+    client.new_topic(&done, json!({})).await;
+    client.new_topic(&of_there, json!({})).await;
+    let of_topic = json!({"topic": of_there});
+    client
+        .update_topic(&there, json!({"on_done": of_topic, "on_dead": of_topic}))
+        .await
+        .expect(200);
+    let own = json!({"max_attempts": 1, "ttl_ms": 600_000, "on_done": {"topic": done},
+        "backoff": {"kind": "schedule", "delays_ms": [7, 8]}});
+    let mut message = own.clone();
+    message["payload"] = json!(1);
+    client.published(&here, message).await;
+    client.published(&here, json!({"payload": 2})).await;
+    fail_all(&client, &here).await;
+    topic_becomes(&client, &there, json!({"counts": {"ready": 2}})).await;
+    for letter in client.listed(&there, "state=ready&payload=true").await {
+        for name in ["max_attempts", "ttl_ms", "backoff", "expires_at"] {
+            assert!(letter.get(name).is_none(), "{name}: {letter}");
+        }
+        assert_eq!((&letter["on_done"], &letter["on_dead"]), (&of_topic, &of_topic), "{letter}");
+    }
+    let moved = client.redrive_topic(&there, json!({})).await.expect(200);
+    assert_eq!((moved.number("redriven"), moved.number("remaining")), (2, 0));
+    for held in client.leased(&here, json!({"max_messages": 2})).await {
+        let shown = client.get(text(&held, "id")).await.expect(200).json();
+        for (name, value) in own.as_object().unwrap() {
+            let value = Some(value).filter(|_| held["payload"] == 1);
+            assert_eq!(shown.get(name), value, "{name}: {shown}");
+        }
+        assert!(shown.get("on_dead").is_none(), "{shown}");
+        client.ack_leased(&held).await.expect(204);
+    }
+    let completed = client.lease_one(&done).await;
+    assert_eq!(completed["payload"]["message"]["payload"], 1, "{completed}");
+    topic_has(&client, &done, json!({"totals": {"published": 1}})).await;
+}
+
+#[tokio::test]
+async fn what_moves_back_is_deleted_there_and_not_acknowledged() {
+    let client = client().await;
+    let (here, there) = mortal(&client, json!({})).await;
+    let done = topic("done");
+    client.new_topic(&done, json!({})).await;
+    let config = json!({"on_done": {"topic": done}, "retention": {"acked_ms": 600_000}});
+    client.update_topic(&there, config).await.expect(200);
+    for n in 0..40 {
+        killed(&client, &here, json!({"payload": n, "group": format!("g{}", n % 3)})).await;
+    }
+    topic_becomes(&client, &there, json!({"totals": {"published": 40}})).await;
+    let moved = client.redrive_topic(&there, json!({})).await.expect(200);
+    assert_eq!((moved.number("redriven"), moved.number("remaining")), (40, 0));
+    let want = json!({"totals": {"deleted": 40, "acked": 0}, "counts": {"ready": 0, "acked": 0, "leased": 0}});
+    topic_has(&client, &there, want).await;
+    topic_has(&client, &here, json!({"totals": {"published": 80}})).await;
+    // A completion would be published by the next sweep at the latest.
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    topic_has(&client, &done, json!({"totals": {"published": 0}})).await;
+    client.delete_topic(&there, "").await.expect(204);
+}
+
+#[tokio::test]
+async fn a_dry_run_counts_what_would_move_back_and_moves_nothing() {
+    let client = client().await;
+    let (here, there) = mortal(&client, json!({})).await;
+    killed(&client, &there, json!({"payload": "dead there"})).await;
+    for n in 0..3 {
+        killed(&client, &here, json!({"payload": n})).await;
+    }
+    client.published(&there, json!({"payload": "of its own"})).await;
+    let counts = json!({"counts": {"ready": 4, "dead": 1}});
+    topic_becomes(&client, &there, counts.clone()).await;
+    let dry = async |mut want: Value| {
+        want["dry_run"] = json!(true);
+        let answer = client.redrive_topic(&there, want).await.expect(200).json();
+        assert_eq!(answer["redriven"], 0, "{answer}");
+        (number(&answer, "matched"), number(&answer, "remaining"))
+    };
+    assert_eq!(dry(json!({})).await, (4, 4));
+    assert_eq!(dry(json!({"max_messages": 2})).await.0, 2);
+    // A query is about what is dead.
+    assert_eq!(dry(json!({"q": "-error:timeout"})).await, (1, 1));
+    client.pause_topic(&there).await.expect(200);
+    assert_eq!(dry(json!({})).await, (1, 1), "nothing moves while it is paused");
+    client.post(&format!("/topics/{there}/resume"), &json!({})).await.expect(200);
+    topic_has(&client, &there, counts).await;
+    let redriven = client.redrive_topic(&there, json!({})).await.expect(200).json();
+    assert_eq!(redriven["redriven"], 4, "{redriven}");
+    topic_has(&client, &here, json!({"counts": {"ready": 3}})).await;
+}

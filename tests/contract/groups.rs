@@ -7,6 +7,7 @@ use tokio::time::sleep;
 
 use crate::facts::{counted, topic_in_balance};
 use crate::harness::*;
+use crate::partitions::lease_all;
 
 /// Publishes messages of a group with these payloads: their ids.
 pub async fn line(
@@ -350,13 +351,13 @@ async fn groups_are_listed_page_by_page() {
     assert_eq!(group(&client, &topic, "nobody").await["blocked"], 0);
     counted(&client, &topic, &[("counts", "ready", 10), ("counts", "blocked", 10)]).await;
     // One home for the whole group.
-    let firsts = client.leased(&topic, json!({"max_messages": 100})).await;
+    let firsts = lease_all(&client, &topic).await;
     assert_eq!(firsts.len(), 10);
     for message in &firsts {
         assert_eq!(message["payload"], 0);
         client.ack_leased(message).await.expect(204);
     }
-    assert_eq!(client.leased(&topic, json!({"max_messages": 100})).await.len(), 10);
+    assert_eq!(lease_all(&client, &topic).await.len(), 10);
     for more in [json!({}), json!({"idempotency_key": "i"})] {
         let mut message = json!({"payload": 1, "group": "a", "key": "k"});
         message.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

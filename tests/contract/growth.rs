@@ -1,6 +1,7 @@
 //! A topic gets more partitions while it is in use: nothing moves, nothing is lost, and names stand in the way.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
@@ -23,7 +24,9 @@ async fn what_is_there_stays_where_it_is() {
     let before = one.new_topic(&topic, json!({"max_messages": 100_000})).await.json();
     let mut all = batch(&one, &topic, &vec![json!({"payload": "before"}); 20]).await;
     let later = batch(&one, &topic, &vec![json!({"payload": 1, "delay_ms": 3_600_000}); 5]).await;
-    let held = other.leased(&topic, json!({"max_messages": 3})).await;
+    // Looking for each message takes a while.
+    let long = json!({"max_messages": 3, "lease_ms": 600_000});
+    let held = other.leased(&topic, long).await;
     let wait = json!({"wait_ms": 20_000, "max_messages": 1000});
     for partitions in [4, 64] {
         let grown = grow(&one, &topic, partitions).await;
@@ -98,7 +101,7 @@ async fn names_stand_in_the_way() {
         }
         grow(&client, &topic, 8).await;
 
-        client.update_topic(&topic, json!({"idempotency_window_ms": 1500})).await.expect(200);
+        client.update_topic(&topic, json!({"idempotency_window_ms": 6000})).await.expect(200);
         client.published(&topic, json!({"payload": 1, "idempotency_key": "once"})).await;
         let refused = client.update_topic(&topic, json!({"partitions": 16})).await;
         refused.problem(409, "names_in_use");
@@ -163,7 +166,7 @@ async fn nothing_is_dropped_by_growth() {
     client.new_topic(&acked, kept).await;
     for (topic, verb) in [(&dead, "nack"), (&acked, "ack")] {
         batch(&client, topic, &vec![json!({"payload": 1}); 20]).await;
-        let held = client.leased(topic, json!({"max_messages": 100})).await;
+        let held = client.leased(topic, json!({"max_messages": 100, "wait_ms": 10_000})).await;
         let tokens: Vec<_> = held.iter().map(|it| token(it, json!({}))).collect();
         client.held_batch(verb, &tokens).await;
         refused(topic).await;
@@ -179,26 +182,32 @@ async fn it_grows_under_load() {
     let topic = topic("grow");
     one.client().new_topic(&topic, json!({})).await;
     let done = AtomicBool::new(false);
+    let (publishing, left) = (AtomicUsize::new(2), AtomicUsize::new(0));
     let publish = async |client: Client| {
         let mut sent = Vec::new();
         while !done.load(Relaxed) {
+            left.fetch_add(51, Relaxed);
             sent.push(client.published(&topic, json!({"payload": 1})).await);
             sent.extend(batch(&client, &topic, &vec![json!({"payload": 2}); 50]).await);
         }
+        publishing.fetch_sub(1, Relaxed);
         sent
     };
     let consume = async |client: Client| {
-        let mut got = Vec::new();
-        loop {
+        let (mut got, mut last) = (Vec::new(), Instant::now());
+        // What does not come within 30 s is lost.
+        while publishing.load(Relaxed) + left.load(Relaxed) > 0 && last.elapsed().as_secs() < 30 {
             let want = json!({"max_messages": 100, "wait_ms": 500});
             let held = client.leased(&topic, want).await;
-            if held.is_empty() && done.load(Relaxed) {
-                return got;
+            if held.is_empty() {
+                continue;
             }
             let tokens: Vec<_> = held.iter().map(|it| token(it, json!({}))).collect();
             client.held_batch("ack", &tokens).await;
-            got.extend(ids(&held));
+            left.fetch_sub(held.len(), Relaxed);
+            (got, last) = ([got, ids(&held)].concat(), Instant::now());
         }
+        got
     };
     let growth = async {
         for partitions in [2, 4, 16, 64] {

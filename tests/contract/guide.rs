@@ -15,8 +15,13 @@ async fn page(client: &Client, path: &str) -> String {
     let answer = client.get_path(path).await.expect(200);
     assert!(answer.header("content-type").starts_with("text/html"), "{answer}");
     let policy = answer.header("content-security-policy");
+    assert!(policy.contains("script-src 'self'; "), "{answer}");
     assert!(policy.contains("default-src 'none'") && !policy.contains("http"), "{answer}");
-    String::from_utf8(answer.body.to_vec()).unwrap()
+    assert!(policy.contains("form-action 'self'"), "the search is a form: {answer}");
+    let html = String::from_utf8(answer.body.to_vec()).unwrap();
+    assert_eq!(html.matches("<script").count(), 1, "{html}");
+    assert!(html.contains("/guide/copy.js\" defer></script>"), "{html}");
+    html
 }
 
 #[tokio::test]
@@ -31,7 +36,12 @@ async fn every_page_opens_without_a_key_and_its_links_lead_somewhere() {
             continue;
         }
         let html = page(&client, &path).await;
-        assert!(html.contains("<title>") && !html.contains("<script"));
+        assert!(html.contains("<title>"));
+        let ids = attributes(&html, "id");
+        assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "{path}: {ids:?}");
+        let (text, contents) = html.split_once("<aside").unwrap_or((&html, ""));
+        let headings = text.matches("<h2 id=").count() + text.matches("<h3 id=").count();
+        assert_eq!(contents.matches("<li").count(), headings, "{path}: what is on the page");
         assert_eq!(html.contains("<nav"), path != "/guide", "{path}: the index is the list itself");
         for link in attributes(&html, "href") {
             let (route, anchor) = link.split_once('#').unwrap_or((&link, ""));
@@ -53,7 +63,41 @@ async fn every_page_opens_without_a_key_and_its_links_lead_somewhere() {
     }
     let style = client.get_path("/guide/style.css").await.expect(200);
     assert_eq!(style.header("content-type"), "text/css; charset=utf-8");
+    let script = client.get_path("/guide/copy.js").await.expect(200);
+    assert_eq!(script.header("content-type"), "text/javascript; charset=utf-8");
     client.get_path("/topics").await.problem(401, "unauthorized");
+}
+
+#[tokio::test]
+async fn a_search_leads_to_the_places_that_have_the_words() {
+    let client = client().await;
+    let front = page(&client, "/guide").await;
+    assert!(front.contains("<form action=\"/guide/search\""), "{front}");
+    for (query, first) in [
+        ("dead+letters", "/guide/dead-letters#dead-letters"),
+        ("REDIS_UNAVAIL", "/guide/errors#redis_unavailable"),
+        ("other=1&q=helm%20chart", "/guide/install#kubernetes"),
+    ] {
+        let query = if query.contains('=') { query.to_owned() } else { format!("q={query}") };
+        let html = page(&client, &format!("/guide/search?{query}")).await;
+        let found = html.split("<h1>Search: ").nth(1).unwrap();
+        let links = attributes(found, "href");
+        assert_eq!(links.first().map(String::as_str), Some(first), "{query}: {links:?}");
+        for link in links {
+            let (route, anchor) = link.split_once('#').unwrap();
+            let html = page(&client, route).await;
+            assert!(attributes(&html, "id").contains(&anchor.to_owned()), "{query}: {link}");
+        }
+    }
+    let html = page(&client, "/guide/search?q=%3Cscript%3E%22%26zzzz").await;
+    assert!(html.contains("<h1>Search: &lt;script&gt;"), "{html}");
+    for query in ["?q=%3Cscript%3E%22%26zzzz", "?q=", "?q=%ff%00", "?", ""] {
+        let html = page(&client, &format!("/guide/search{query}")).await;
+        assert!(html.contains("Nothing in the guide"), "{html}");
+    }
+    let long = "delay+".repeat(1000);
+    page(&client, &format!("/guide/search?q={long}")).await;
+    client.post("/guide/search", &serde_json::json!({})).await.problem(405, "method_not_allowed");
 }
 
 /// Behind a proxy, to see that links have the base path.

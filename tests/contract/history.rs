@@ -210,7 +210,7 @@ async fn the_partitions_of_a_topic_make_one_history() {
         let message = json!({"payload": n, "key": format!("k{n}")});
         client.published(&topic, message).await;
     }
-    let held = client.leased(&topic, json!({"max_messages": 10})).await;
+    let held = client.leased(&topic, json!({"max_messages": 10, "wait_ms": 10_000})).await;
     for message in &held {
         client.ack_leased(message).await.expect(204);
     }

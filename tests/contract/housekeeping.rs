@@ -158,6 +158,29 @@ async fn another_instance_keeps_what_a_killed_one_took() {
 }
 
 #[tokio::test]
+async fn an_instance_that_stops_gives_back_what_it_has_claimed() {
+    let redis = Redis::start().await;
+    let mut first = Dueq::on(&redis).start().await;
+    let (client, topics) = (first.client(), (0..100).map(|_| topic("keep")));
+    let topics: Vec<String> = topics.collect();
+    let message = json!({"payload": 1, "ttl_ms": 1500});
+    let publishes = topics.iter().map(|topic| client.published(topic, message.clone()));
+    futures_util::future::join_all(publishes).await;
+    // A claim lasts half a minute; nothing else is due so late.
+    let claimed = async || -> i64 {
+        let late = (redis.time_ms().await + 10_000).to_string();
+        redis.command(&["ZCOUNT", "dueq:{sweeps}:index", &late, "+inf"]).await
+    };
+    eventually("a claim", || async { (claimed().await > 0).then_some(()) }).await;
+    assert_eq!(first.term().await, 0);
+    assert_eq!(claimed().await, 0);
+    let second = Dueq::on(&redis).start().await;
+    for topic in &topics {
+        topic_becomes(&second.client(), topic, json!({"totals": {"expired": 1}})).await;
+    }
+}
+
+#[tokio::test]
 async fn what_was_over_while_no_instance_ran_goes_once_one_runs() {
     let redis = Redis::start().await;
     let (mut first, topic) = (Dueq::on(&redis).start().await, topic("keep"));
@@ -217,5 +240,34 @@ async fn what_is_over_goes_whichever_instance_swept_before() {
             .await;
         }
         assert!(published.elapsed() <= SOON, "{:?}", published.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn settings_of_a_large_group_are_soon_in_force_and_no_other_group_is_gone_through() {
+    let redis = Redis::start().await;
+    let dueq = Dueq::on(&redis).start().await;
+    let (client, topic) = (dueq.client(), topic("large"));
+    client.new_topic(&topic, json!({"group_concurrency": 600})).await;
+    let messages: Vec<_> = (0..600).map(|n| json!({"payload": n, "group": "a"})).collect();
+    client.fill(&topic, &messages).await;
+    let meta = format!("dueq:{{{topic}:0}}:meta");
+    let marked = async || redis.command::<Option<String>>(&["HGET", &meta, "raised"]).await;
+    let counts = |ready: i64| json!({"counts": {"ready": ready, "blocked": 600 - ready}});
+    for concurrency in [1, 500] {
+        client.put_group(&topic, "a", json!({"concurrency": concurrency})).await.expect(200);
+        assert_eq!(marked().await, None, "{concurrency}");
+        topic_has(&client, &topic, counts(concurrency)).await;
+    }
+    // As if the instance had died that changed it.
+    let fields: Vec<String> = redis.command(&["HKEYS", &meta]).await;
+    let own = fields.iter().find(|field| field.starts_with("group:")).expect("its settings");
+    let line: String = redis.command(&["HGET", &meta, own]).await;
+    for concurrency in [2, 400] {
+        let changed = line.replacen(",500,", &format!(",{concurrency},"), 1);
+        let mark = own.replace("group:", "o1");
+        let _: i64 = redis.command(&["HSET", &meta, own, &changed, "raised", &mark]).await;
+        topic_becomes(&client, &topic, counts(concurrency)).await;
+        assert_eq!(marked().await, None, "{concurrency}");
     }
 }

@@ -30,7 +30,11 @@ async fn an_instance_is_listed_by_all_from_its_start_until_it_stops() {
     assert_eq!(text(&both[0], "id"), text(&alone[0], "id"), "the older one comes first");
     assert_eq!(both, instances(&second.client()).await);
     let now = redis.time_up_ms().await;
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let pids = both.iter().map(|it| number(it, "pid")).collect::<Vec<_>>();
+    assert_eq!(pids, [i64::from(first.pid()), i64::from(second.pid())]);
     for instance in &both {
+        assert_eq!(text(instance, "host"), host.trim());
         assert_eq!(text(instance, "version"), env!("CARGO_PKG_VERSION"));
         let (started, seen) = ("started_at", "seen_at");
         let [started, seen] = [started, seen].map(|name| instance_ms(instance, name));

@@ -25,9 +25,9 @@ async fn no_more_are_leased_at_once() {
         let topic = split(&one, partitions, json!({"max_leased": 3})).await;
         assert_eq!(one.topic(&topic).await.json()["config"]["max_leased"], 3);
         spread(&one, &topic, 20).await;
-        let mut held = one.leased(&topic, json!({"max_messages": 2})).await;
+        let mut held = one.leased(&topic, json!({"max_messages": 2, "wait_ms": 10_000})).await;
         assert_eq!(held.len(), 2);
-        held.extend(other.leased(&topic, json!({"max_messages": 10})).await);
+        held.extend(other.leased(&topic, json!({"max_messages": 10, "wait_ms": 10_000})).await);
         assert_eq!(held.len(), 3, "{partitions}");
         for client in [&one, &other] {
             assert!(client.leased(&topic, json!({"wait_ms": 50})).await.is_empty());
@@ -65,7 +65,7 @@ async fn a_lease_counts_until_it_ends_however_long_that_is() {
     for partitions in [1, 4] {
         let topic = split(&client, partitions, json!({"max_leased": 2, "lease_ms": 1500})).await;
         spread(&client, &topic, 6).await;
-        let held = client.leased(&topic, json!({"max_messages": 10})).await;
+        let held = client.leased(&topic, json!({"max_messages": 10, "wait_ms": 10_000})).await;
         assert_eq!(held.len(), 2);
         client.extend_leased(&held[0], 60_000).await.expect(200);
         // The other one ends by itself.
@@ -164,24 +164,27 @@ async fn a_pushed_topic_has_limits_of_its_own() {
 #[tokio::test]
 async fn consumers_that_find_nothing_leave_each_other_in_peace() {
     let redis = Redis::start().await;
-    let (one, other) = (Dueq::on(&redis).start().await, Dueq::on(&redis).start().await);
-    let (client, topic) = (one.client(), topic("limits"));
+    let (mut one, mut other) = (Dueq::on(&redis).start().await, Dueq::on(&redis).start().await);
+    let (client, there, topic) = (one.client(), other.client(), topic("limits"));
     client.new_topic(&topic, json!({"max_leased": 3})).await;
-    let want = json!({"max_messages": 10, "wait_ms": 6000});
+    let want = json!({"max_messages": 10, "wait_ms": 60_000});
     let idle = (0..6).map(|n| {
-        let client = if n % 2 == 0 { one.client() } else { other.client() };
+        let client = if n % 2 == 0 { client.clone() } else { there.clone() };
         let (topic, want) = (&topic, &want);
         async move { client.leased(topic, want.clone()).await.len() }
     });
     let commands = async {
-        waiters(&one.client(), 3).await;
-        waiters(&other.client(), 3).await;
+        waiters(&client, 3).await;
+        waiters(&there, 3).await;
         // Whoever gets one makes the others look.
         client.published(&topic, json!({"payload": 1})).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
         let before = redis.info("total_commands_processed").await;
         tokio::time::sleep(Duration::from_secs(2)).await;
-        redis.info("total_commands_processed").await - before
+        let commands = redis.info("total_commands_processed").await - before;
+        // Which answers those that wait on.
+        tokio::join!(one.term(), other.term());
+        commands
     };
     let (got, commands) = tokio::join!(futures_util::future::join_all(idle), commands);
     assert_eq!(got.iter().sum::<usize>(), 1);
@@ -276,7 +279,8 @@ async fn who_dies_over_a_lease_keeps_nothing_reserved() {
 
 #[tokio::test]
 async fn whoever_waits_is_granted_what_one_call_had_no_room_for() {
-    let client = client().await;
+    let dueq = instance().await;
+    let client = dueq.client();
     for partitions in [1, 4] {
         let topic = split(&client, partitions, json!({"rate_per_s": 100_000})).await;
         let want = json!({"max_messages": 100, "wait_ms": 20_000});

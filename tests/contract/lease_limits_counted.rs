@@ -78,7 +78,7 @@ async fn a_limit_that_comes_under_load_counts_what_is_leased_and_refuses_nobody(
         // Whatever else is answered fails the test.
         let consume = async |client: Client| {
             while !stop.load(SeqCst) {
-                let want = json!({"max_messages": 3, "wait_ms": 200});
+                let want = json!({"max_messages": 3, "wait_ms": 20_000});
                 let got = client.leased(&topic, want).await;
                 let now = held.fetch_add(got.len() as i64, SeqCst) + got.len() as i64;
                 assert!(now <= MOST || !strict.load(SeqCst), "{now} at once");
@@ -94,10 +94,15 @@ async fn a_limit_that_comes_under_load_counts_what_is_leased_and_refuses_nobody(
                 one.client().update_topic(&topic, json!({"max_leased": limit})).await.expect(200);
             }
             // What was leased before the limit may be more.
-            tokio::time::sleep(Duration::from_millis(500)).await;
+            eventually("no more leases than the limit", || async {
+                (one.client().count(&topic, "leased").await <= MOST).then_some(())
+            })
+            .await;
             strict.store(true, SeqCst);
             tokio::time::sleep(Duration::from_millis(500)).await;
             stop.store(true, SeqCst);
+            // So that none of them waits on.
+            batch(&one.client(), &topic, &vec![json!({"payload": 1}); 100]).await;
         };
         let consumers =
             (0..8).map(|n| consume(if n % 2 == 0 { one.client() } else { other.client() }));
@@ -112,10 +117,13 @@ async fn what_is_leased_when_a_limit_is_set_counts() {
     for partitions in [1, 4] {
         let topic = split(&client, partitions, json!({})).await;
         spread(&client, &topic, 9).await;
-        let held = client.leased(&topic, json!({"max_messages": 3})).await;
+        let held = client.leased(&topic, json!({"max_messages": 3, "wait_ms": 10_000})).await;
         assert_eq!(held.len(), 3);
         client.update_topic(&topic, json!({"max_leased": 4})).await.expect(200);
-        assert_eq!(client.leased(&topic, json!({"max_messages": 9})).await.len(), 1);
+        assert_eq!(
+            client.leased(&topic, json!({"max_messages": 9, "wait_ms": 10_000})).await.len(),
+            1
+        );
         client.update_topic(&topic, json!({"max_leased": 2})).await.expect(200);
         for message in &held[..2] {
             assert!(client.leased(&topic, json!({})).await.is_empty());
@@ -123,6 +131,9 @@ async fn what_is_leased_when_a_limit_is_set_counts() {
         }
         assert!(client.leased(&topic, json!({})).await.is_empty(), "two are leased still");
         client.ack_leased(&held[2]).await.expect(204);
-        assert_eq!(client.leased(&topic, json!({"max_messages": 9})).await.len(), 1);
+        assert_eq!(
+            client.leased(&topic, json!({"max_messages": 9, "wait_ms": 10_000})).await.len(),
+            1
+        );
     }
 }

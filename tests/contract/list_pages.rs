@@ -13,7 +13,7 @@ const MANY: usize = 2500;
 async fn lease_all(client: &Client, topic: &str) -> Vec<Value> {
     let mut held = Vec::new();
     while held.len() < MANY {
-        let want = json!({"max_messages": 1000, "lease_ms": 600_000});
+        let want = json!({"max_messages": 1000, "lease_ms": 600_000, "wait_ms": 10_000});
         let more = client.leased(topic, want).await;
         assert!(!more.is_empty(), "{} of {MANY}", held.len());
         held.extend(more);

@@ -273,7 +273,8 @@ async fn a_publish_of_a_group_can_be_repeated_in_a_topic_of_several_partitions()
     counted(&one, &topic, &[("totals", "published", 12), ("counts", "ready", 3)]).await;
     // Each group is in order, and in one partition.
     for round in 0..4 {
-        let held = one.leased(&topic, json!({"max_messages": 100})).await;
+        // One lease may not know yet what an ack has let go.
+        let held = lease_all(&one, &topic).await;
         let mut payloads: Vec<i64> =
             held.iter().map(|message| number(message, "payload")).collect();
         payloads.sort_unstable();

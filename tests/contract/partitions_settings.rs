@@ -23,20 +23,24 @@ async fn what_a_small_max_bytes_leaves_behind_is_leased_next() {
 
 #[tokio::test]
 async fn of_many_with_a_small_max_bytes_one_gets_the_only_message() {
-    let dueq = instance().await;
-    let client = dueq.client();
     for partitions in [1, 2] {
+        let mut dueq = instance().await;
+        let client = dueq.client();
         let topic = split(&client, partitions, json!({})).await;
-        let want = json!({"max_bytes": 1000, "wait_ms": 3000});
+        let want = json!({"max_bytes": 1000, "wait_ms": 60_000});
         let polls = (0..8).map(|_| client.leased(&topic, want.clone()));
         let polls = futures_util::future::join_all(polls);
         let publish = async {
             waiters(&client, 8).await;
             client.published(&topic, json!({"payload": 1})).await;
+            waiters(&client, 7).await;
+            // Which answers those that wait on.
+            assert_eq!(dueq.term().await, 0, "{}", dueq.log());
         };
         let (polls, ()) = tokio::join!(polls, publish);
         let got: Vec<usize> = polls.iter().map(Vec::len).filter(|got| *got > 0).collect();
         assert_eq!(got, [1], "{partitions}");
+        let client = shared().await.dueq.client();
         assert_eq!(client.total(&topic, "granted").await, 1);
     }
 }

@@ -65,3 +65,16 @@ async fn a_raw_payload_has_the_topics_limit() {
     client.publish_raw(&topic, "", None, &vec![b'x'; 262_145]).await.refused(413);
     assert_eq!(client.total(&topic, "published").await, 1);
 }
+
+#[tokio::test]
+async fn a_query_that_is_no_text_is_refused() {
+    let (client, topic) = (client().await, topic("raw"));
+    client.new_topic(&topic, json!({})).await;
+    // Decoded as far as they can be, the first two would be one key.
+    for query in ["key=caf%e9", "key=caf%e8", "idempotency_key=%ff", "group=%ed%a0%80", "%FF=1"] {
+        let answer = client.publish_raw(&topic, &format!("?{query}"), None, b"x").await;
+        answer.problem(400, "malformed_path");
+    }
+    assert_eq!(client.total(&topic, "published").await, 0);
+    client.publish_raw(&topic, "?key=caf%C3%A9", None, b"x").await.expect(201);
+}

@@ -230,7 +230,7 @@ async fn batches_of_acks_are_kept_as_well() {
     let (client, topic) = (client().await, topic("retain"));
     client.new_topic(&topic, json!({"retention": {"acked_ms": 600_000}})).await;
     client.fill(&topic, &vec![json!({"payload": 1, "priority": 1}); 300]).await;
-    let held = client.leased(&topic, json!({"max_messages": 300})).await;
+    let held = client.leased(&topic, json!({"max_messages": 300, "wait_ms": 20_000})).await;
     let acks: Vec<Value> = held
         .iter()
         .map(|message| json!({"id": message["id"], "lease_token": message["lease_token"]}))
@@ -267,7 +267,7 @@ async fn hundreds_too_many_are_forgotten_in_a_few_seconds() {
     let (client, topic) = (client().await, topic("retain"));
     client.new_topic(&topic, json!({"retention": {"dead_max": 10}})).await;
     client.fill(&topic, &vec![json!({"payload": 1}); 1000]).await;
-    let held = client.leased(&topic, json!({"max_messages": 1000})).await;
+    let held = client.leased(&topic, json!({"max_messages": 1000, "wait_ms": 20_000})).await;
     let nacks: Vec<Value> = held
         .iter()
         .map(|held| json!({"id": held["id"], "lease_token": held["lease_token"], "dead": true}))

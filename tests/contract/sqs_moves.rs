@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::access::scopes::KeyFile;
 use crate::harness::*;
 use crate::sqs_paths::action;
+use crate::topic_facts::topic_has;
 
 fn arn(queue: &str) -> String {
     format!("arn:aws:sqs:us-east-1:000000000000:{queue}")
@@ -75,7 +76,7 @@ async fn latest(client: &Client, dead: &str, state: &str) -> Value {
 
 #[tokio::test]
 async fn dead_letters_go_back_to_their_queues_as_new_messages() {
-    let client = client().await;
+    let (_redis, _dueq, client) = alone().await;
     let dead = new_queue(&client, None).await;
     let queues = [new_queue(&client, Some(&dead)).await, new_queue(&client, Some(&dead)).await];
     assert!(tasks(&client, &dead).await.is_empty());
@@ -87,6 +88,7 @@ async fn dead_letters_go_back_to_their_queues_as_new_messages() {
     let task = latest(&client, &dead, "COMPLETED").await;
     let numbers = ["ApproximateNumberOfMessagesMoved", "ApproximateNumberOfMessagesToMove"];
     assert_eq!(numbers.map(|name| &task[name]), [24, 24], "{task}");
+    topic_has(&client, &dead, json!({"totals": {"deleted": 24, "acked": 0}})).await;
     assert_eq!(task["SourceArn"], arn(&dead));
     for absent in ["TaskHandle", "DestinationArn", "MaxNumberOfMessagesPerSecond", "FailureReason"]
     {
@@ -113,7 +115,7 @@ async fn dead_letters_go_back_to_their_queues_as_new_messages() {
 
 #[tokio::test]
 async fn a_task_keeps_its_rate_and_can_be_cancelled() {
-    let client = client().await;
+    let (_redis, _dueq, client) = alone().await;
     let dead = new_queue(&client, None).await;
     let (queue, to) = (new_queue(&client, Some(&dead)).await, new_queue(&client, None).await);
     die(&client, &queue, &dead, 9).await;
@@ -150,7 +152,7 @@ async fn a_task_keeps_its_rate_and_can_be_cancelled() {
 
 #[tokio::test]
 async fn a_task_fails_where_a_message_has_no_place_to_go() {
-    let client = client().await;
+    let (_redis, _dueq, client) = alone().await;
     let dead = new_queue(&client, None).await;
     let (queue, to) = (new_queue(&client, Some(&dead)).await, new_queue(&client, None).await);
     action(&client, "/sqs", "SendMessage", json!({"QueueUrl": dead, "MessageBody": "x"}))
@@ -173,7 +175,7 @@ async fn a_task_fails_where_a_message_has_no_place_to_go() {
 
 #[tokio::test]
 async fn a_message_that_is_refused_stays_and_the_others_move() {
-    let client = client().await;
+    let (_redis, _dueq, client) = alone().await;
     let dead = new_queue(&client, None).await;
     let to = new_queue(&client, None).await;
     new_queue(&client, Some(&dead)).await;

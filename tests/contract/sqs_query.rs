@@ -25,6 +25,20 @@ fn text<'a>(xml: &'a str, name: &str) -> &'a str {
 }
 
 #[tokio::test]
+async fn parameters_that_are_no_text_are_refused_and_nothing_is_sent() {
+    let (client, queue) = (client().await, topic("sqs-query"));
+    client.configure(&queue, json!({})).await;
+    let path = format!("/sqs/{queue}");
+    for form in ["Action=SendMessage&MessageBody=caf%E9", "Action=SendMessage&MessageBody=m&%FF=1"]
+    {
+        let refused = xml(post(&client, &path, form).await, 404);
+        assert_eq!(text(&refused, "Code"), "SerializationException");
+        assert!(text(&refused, "Message").contains("UTF-8"), "{refused}");
+    }
+    assert_eq!(client.total(&queue, "published").await, 0);
+}
+
+#[tokio::test]
 async fn a_message_goes_through_forms_and_xml_and_is_the_same_in_json() {
     let (client, queue) = (client().await, topic("sqs-query"));
     let form = format!(

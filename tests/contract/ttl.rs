@@ -103,9 +103,9 @@ async fn a_ttl_shortened_to_the_past_ends_a_message_at_once() {
 #[tokio::test]
 async fn a_lease_is_not_cut_short_by_the_ttl() {
     let (client, topic) = (client().await, topic("ttl"));
-    let sent = client.publish(&topic, json!({"payload": 1, "ttl_ms": 300})).await.expect(201);
+    let sent = client.publish(&topic, json!({"payload": 1, "ttl_ms": 1000})).await.expect(201);
     let held = client.lease_one(&topic).await;
-    passes(sent.instant("due_at") + 400).await;
+    passes(sent.instant("due_at") + 1100).await;
     assert_eq!(client.state(&sent.text("id")).await, "leased");
     client.extend_leased(&held, 60_000).await.expect(200);
     client.ack_leased(&held).await.expect(204);
@@ -122,10 +122,10 @@ async fn a_nack_after_the_ttl_expires_the_message() {
         (json!({"release": true, "delay_ms": 10}), "released"),
     ] {
         let (client, topic) = (client().await, topic("ttl"));
-        let message = json!({"payload": 1, "ttl_ms": 200, "key": "k"});
+        let message = json!({"payload": 1, "ttl_ms": 1000, "key": "k"});
         let sent = client.publish(&topic, message).await.expect(201);
         let held = client.lease_one(&topic).await;
-        passes(sent.instant("due_at") + 200).await;
+        passes(sent.instant("due_at") + 1000).await;
         let answer = client.nack_leased(&held, more).await.expect(200);
         assert_eq!(answer.text("state"), "expired");
         assert_eq!((answer.text("id"), answer.number("attempt")), (sent.text("id"), 1));
@@ -182,14 +182,14 @@ async fn a_topics_ttl_set_after_a_grant_counts_from_the_due_time_in_force() {
 #[tokio::test]
 async fn a_ttl_that_is_over_goes_before_the_last_attempt() {
     let (client, topic) = (client().await, topic("ttl"));
-    let message = json!({"payload": 1, "ttl_ms": 200, "max_attempts": 1});
+    let message = json!({"payload": 1, "ttl_ms": 1000, "max_attempts": 1});
     let sent = client.publish(&topic, message.clone()).await.expect(201);
     let held = client.lease_one(&topic).await;
-    passes(sent.instant("due_at") + 200).await;
+    passes(sent.instant("due_at") + 1000).await;
     let answer = client.nack_leased(&held, json!({"delay_ms": 0})).await.expect(200);
     assert_eq!(answer.text("state"), "expired");
     let sent = client.publish(&topic, message).await.expect(201);
-    let held = client.lease_one_with(&topic, json!({"lease_ms": 1000})).await;
+    let held = client.lease_one_with(&topic, json!({"lease_ms": 2000})).await;
     expires_at(&client, &sent.text("id"), instant_ms(text(&held, "lease_expires_at"))).await;
     expired(&client, &topic, 2).await;
     counted(&client, &topic, &[("totals", "dead", 0), ("counts", "dead", 0)]).await;
@@ -198,8 +198,8 @@ async fn a_ttl_that_is_over_goes_before_the_last_attempt() {
 #[tokio::test]
 async fn a_lease_that_outlives_the_ttl_ends_the_message() {
     let (client, topic) = (client().await, topic("ttl"));
-    let sent = client.publish(&topic, json!({"payload": 1, "ttl_ms": 200})).await.expect(201);
-    let held = client.lease_one_with(&topic, json!({"lease_ms": 1000})).await;
+    let sent = client.publish(&topic, json!({"payload": 1, "ttl_ms": 1000})).await.expect(201);
+    let held = client.lease_one_with(&topic, json!({"lease_ms": 2000})).await;
     expires_at(&client, &sent.text("id"), instant_ms(text(&held, "lease_expires_at"))).await;
     assert!(client.leased(&topic, json!({})).await.is_empty());
     client.ack_leased(&held).await.problem(404, "message_not_found");

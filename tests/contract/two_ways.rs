@@ -1,11 +1,13 @@
-//! A plain request of a hot operation is answered without hyper and the router. Any header that the short way does not know
-//! sends the same request the long way: both are answered alike, byte for byte.
+//! A plain request of a hot operation, or of SQS's, is answered without hyper and the router. Any header that the short way does
+//! not know sends the same request the long way: both are answered alike, byte for byte.
 
 use std::time::Duration;
 
 use serde_json::json;
 
+use crate::access::scopes::KeyFile;
 use crate::harness::*;
+use crate::sqs_paths::action;
 
 const SOON: Duration = Duration::from_secs(10);
 /// No header of dueq's.
@@ -13,12 +15,15 @@ const LONG: &str = "x-long-way: 1\r\n";
 
 /// What came over the wire, without what differs from answer to answer.
 fn masked(text: &str) -> String {
-    let is_own = |line: &&str| !line.starts_with("date: ") && !line.starts_with("x-request-id: ");
-    let lines: String = text.split_inclusive('\n').filter(is_own).collect();
-    let mut parts = lines.split("\"lease_token\":\"");
-    let first = parts.next().unwrap_or_default().to_owned();
-    let rest = parts.map(|part| &part[part.find('"').unwrap()..]);
-    let plain = rest.fold(first, |all, part| all + "\"lease_token\":\"" + part);
+    let own = ["date: ", "x-request-id: ", "x-amzn-requestid: "];
+    let is_own = |line: &&str| own.iter().any(|name| line.starts_with(name));
+    let lines: String = text.split_inclusive('\n').filter(|line| !is_own(line)).collect();
+    let plain = ["\"lease_token\":\"", "\"ReceiptHandle\":\""].iter().fold(lines, |lines, name| {
+        let mut parts = lines.split(name);
+        let first = parts.next().unwrap_or_default().to_owned();
+        let rest = parts.map(|part| &part[part.find('"').unwrap()..]);
+        rest.fold(first, |all, part| all + name + part)
+    });
     let (mut masked, mut last) = (String::new(), ' ');
     for letter in plain.chars() {
         // Ids, instants and numbers differ in their digits only.
@@ -120,6 +125,73 @@ async fn both_ways_answer_alike() {
         let (short, long, again) = (masked(&short), masked(&long), masked(&again));
         assert!(long == short || long == again, "{path} {body}\n{short}\n{long}\n{again}");
         assert_eq!(short.matches("HTTP/x.x").count(), 2, "{path} {body}: {short}");
+    }
+}
+
+/// The router has no route that ends in a slash, and finds out itself that a request there is one of SQS's.
+#[tokio::test]
+async fn requests_of_sqs_are_answered_alike_with_and_without_the_router() {
+    let client = client().await;
+    let queue = topic("two-ways");
+    action(&client, "/sqs", "CreateQueue", json!({"QueueName": queue})).await.expect(200);
+    let send = |id: &str| json!({"Id": id, "MessageBody": "x", "DelaySeconds": 0});
+    let ten = json!({"Entries": (0..10).map(|n| send(&n.to_string())).collect::<Vec<_>>()});
+    for _ in 0..4 {
+        action(&client, &format!("/sqs/{queue}"), "SendMessageBatch", ten.clone())
+            .await
+            .expect(200);
+    }
+    let unknown = format!("{}.x", unknown_id());
+    let large = json!({"MessageBody": "a".repeat(20_000)});
+    let of_user = json!({"a": {"DataType": "Number", "StringValue": "7"}});
+    let all = json!({"AttributeNames": ["All"], "MaxNumberOfMessages": 1});
+    let several = json!({"Entries": [{"Id": "a", "ReceiptHandle": unknown}, {"Id": "b"}]});
+    let cases = [
+        ("SendMessage", json!({"MessageBody": "x", "MessageAttributes": of_user})),
+        ("SendMessage", large),
+        ("SendMessage", json!({"MessageBody": "x", "QueueUrl": "none"})),
+        ("SendMessageBatch", json!({"Entries": [send("a"), {"Id": "b"}]})),
+        ("SendMessageBatch", json!({"Entries": [send("a"), send("a")]})),
+        ("ReceiveMessage", all),
+        ("ReceiveMessage", json!({"QueueUrl": "none", "WaitTimeSeconds": 1})),
+        ("ReceiveMessage", json!({"MaxNumberOfMessages": 11})),
+        ("DeleteMessage", json!({"ReceiptHandle": unknown})),
+        ("DeleteMessageBatch", several.clone()),
+        ("ChangeMessageVisibilityBatch", several),
+        ("GetQueueUrl", json!({"QueueName": queue})),
+        ("CreateQueue", json!({"QueueName": queue})),
+        ("Nonsense", json!({})),
+    ];
+    let broken = ["", "{", "null", "[]", "{}", "{\"MessageBody\":1}"]
+        .map(|body| ("SendMessage", body.to_owned()));
+    let keys = KeyFile::of(&[("sender", &format!("publish:{queue}"))]);
+    let (open, guarded) = (client.addr(), keys.start().await);
+    let cases = cases.map(|(name, body)| (name, body.to_string())).into_iter().chain(broken);
+    let mut all: Vec<_> =
+        cases.map(|(name, body)| (name, body, open.as_str(), "", "x-amz-json-1.0")).collect();
+    for (name, key) in
+        [("SendMessage", "sender"), ("ReceiveMessage", "sender"), ("SendMessage", "wrong")]
+    {
+        let key = if key == "wrong" { key } else { keys.key(key) };
+        let body = json!({"MessageBody": "x"}).to_string();
+        all.push((name, body.clone(), guarded.addr(), key, "x-amz-json-1.0"));
+        all.push((name, body, guarded.addr(), key, "json"));
+    }
+    for (name, body, addr, key, kind) in all {
+        let ask = |path: &str, way: &str| {
+            let headers = format!(
+                "{way}x-amz-target: AmazonSQS.{name}\r\nx-amz-date: 20261126T000000Z\r\nauthorization: AWS4-HMAC-SHA256 \
+                    Credential={key}/20261126/eu-west-1/sqs/aws4_request, SignedHeaders=host, Signature=0\r\n"
+            );
+            let asked = request(path, &headers, &body).replace("/json", &format!("/{kind}"));
+            vec![asked + &request("/topics/none/lease", "connection: close\r\n", "{}")]
+        };
+        let path = format!("/sqs/000000000000/{queue}");
+        let (short, routed) = (ask(&path, ""), ask(&format!("{path}/"), LONG));
+        let (short, routed) = tokio::join!(answers(addr, &short), answers(addr, &routed));
+        let (short, routed) = (masked(&short), masked(&routed));
+        assert_eq!(short, routed, "{name} {body}");
+        assert_eq!(short.matches("HTTP/x.x").count(), 2, "{name} {body}: {short}");
     }
 }
 

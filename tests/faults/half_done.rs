@@ -165,7 +165,10 @@ async fn a_topic_keeps_its_partitions_whoever_writes_its_configuration() {
         let config = client.topic(name).await.expect(200).json()["config"].clone();
         assert_eq!(config["partitions"], 8);
     }
-    assert_eq!(client.leased(name, json!({"max_messages": 100})).await.len(), 34);
+    assert_eq!(
+        client.leased(name, json!({"max_messages": 100, "wait_ms": 10_000})).await.len(),
+        34
+    );
 }
 
 #[tokio::test]
@@ -190,7 +193,10 @@ async fn a_deletion_that_died_once_nothing_could_be_published_is_taken_back() {
     for n in 0..20 {
         client.published(name, json!({"payload": n, "key": format!("order-{n}")})).await;
     }
-    assert_eq!(client.leased(name, json!({"max_messages": 100})).await.len(), 20);
+    assert_eq!(
+        client.leased(name, json!({"max_messages": 100, "wait_ms": 10_000})).await.len(),
+        20
+    );
 }
 
 #[tokio::test]

@@ -116,9 +116,9 @@ async fn long_reasons_are_kept_in_bounded_steps() {
             }
         }
         // Leases that end by themselves add to the same events.
-        let want = json!({"max_messages": 128, "wait_ms": 5000, "lease_ms": 1000});
+        let want = json!({"max_messages": 128, "wait_ms": 20_000, "lease_ms": 1000});
         assert_eq!(client.leased(topic, want).await.len(), 128);
-        let want = json!({"max_messages": 128, "wait_ms": 5000, "lease_ms": 60_000});
+        let want = json!({"max_messages": 128, "wait_ms": 20_000, "lease_ms": 60_000});
         let mut again = 0;
         while again < 128 {
             again += client.leased(topic, want.clone()).await.len();

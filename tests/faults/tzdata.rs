@@ -9,6 +9,7 @@ use tokio::time::sleep;
 
 use crate::harness::{Client, Dueq, Launch, Redis, eventually, instant_ms, number, temp_dir, text};
 use crate::proof::shim::Shim;
+use crate::schedules::{keep, state};
 
 const HOUR: i64 = 3_600_000;
 
@@ -190,6 +191,41 @@ async fn schedules_tick_on_after_the_clock_of_redis_was_ahead_for_a_while() {
     assert!(last < redis.time_ms().await + 1_000, "the last tick is not an hour ahead");
 }
 
+/// Keeps that a schedule has ticked by a clock that was an hour ahead, and is claimed since `claimed_at`; 0 is not at all.
+async fn has_ticked_ahead(redis: &Redis, name: &str, claimed_at: i64) -> i64 {
+    let mut words = state(redis, name).await;
+    let ahead = (redis.time_ms().await + HOUR) / 60_000 * 60_000;
+    (words[2], words[3]) = (ahead.to_string(), claimed_at.to_string());
+    words[4] = (ahead - 60_000).to_string();
+    keep(redis, name, &words, if claimed_at == 0 { ahead } else { claimed_at + 60_000 }).await;
+    ahead
+}
+
+#[tokio::test]
+async fn a_tick_that_is_being_published_during_a_look_is_put_right_by_the_next_one() {
+    let redis = Redis::start().await;
+    {
+        let dueq = Dueq::on(&redis).start().await;
+        let client = dueq.client();
+        for name in ["claimed", "free"] {
+            put(&client, name, json!({"every_ms": 60_000})).await;
+        }
+    }
+    has_ticked_ahead(&redis, "free", 0).await;
+    has_ticked_ahead(&redis, "claimed", redis.time_ms().await).await;
+    let dueq = Dueq::on(&redis).start().await;
+    let client = dueq.client();
+    let soon = async |name: &str| {
+        let next = next_at(&client, name).await - redis.time_ms().await;
+        (next <= 60_000).then_some(())
+    };
+    // One look reads both.
+    eventually("a look", || soon("free")).await;
+    assert_eq!(soon("claimed").await, None, "a look does not move what is claimed");
+    has_ticked_ahead(&redis, "claimed", 0).await;
+    eventually("another look", || soon("claimed")).await;
+}
+
 #[tokio::test]
 async fn the_same_put_puts_a_tick_right_that_is_kept_for_a_clock_that_was_ahead() {
     let redis = Redis::start().await;
@@ -200,14 +236,7 @@ async fn the_same_put_puts_a_tick_right_that_is_kept_for_a_clock_that_was_ahead(
         ("cron", json!({"cron": "* * * * *", "timezone": "Europe/Berlin"})),
     ] {
         put(&client, name, schedule.clone()).await;
-        let states = "dueq:{schedules}:states";
-        let state: String = redis.command(&["HGET", states, name]).await;
-        let mut words: Vec<_> = state.split(' ').map(str::to_owned).collect();
-        let ahead = (redis.time_ms().await + HOUR) / 60_000 * 60_000;
-        (words[2], words[4]) = (ahead.to_string(), (ahead - 60_000).to_string());
-        let _: i64 = redis.command(&["HSET", states, name, &words.join(" ")]).await;
-        let due = "dueq:{schedules}:due";
-        let _: i64 = redis.command(&["ZADD", due, &ahead.to_string(), name]).await;
+        let ahead = has_ticked_ahead(&redis, name, 0).await;
         assert_eq!(next_at(&client, name).await, ahead);
         put(&client, name, schedule).await;
         let next = next_at(&client, name).await - redis.time_ms().await;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 
 /// A request that arrived.
 #[derive(Clone, Debug)]
@@ -69,6 +70,7 @@ impl Call {
 #[derive(Clone, Debug)]
 pub struct Reply {
     pub(super) delay: Duration,
+    pub(super) gate: Option<watch::Receiver<bool>>,
     pub(super) kind: Kind,
     status: u16,
     headers: Vec<(String, String)>,
@@ -103,7 +105,8 @@ impl Reply {
     /// An answer of this status without a body.
     pub fn status(status: u16) -> Reply {
         let kind = Kind::Whole;
-        Reply { status, headers: Vec::new(), body: Vec::new(), delay: Duration::ZERO, kind }
+        let (headers, body) = (Vec::new(), Vec::new());
+        Reply { status, headers, body, delay: Duration::ZERO, gate: None, kind }
     }
 
     /// No answer; the connection stays open.
@@ -141,6 +144,12 @@ impl Reply {
     /// So long after the request.
     pub fn after(mut self, delay: Duration) -> Reply {
         self.delay = delay;
+        self
+    }
+
+    /// Not before this is true.
+    pub fn once(mut self, gate: &watch::Sender<bool>) -> Reply {
+        self.gate = Some(gate.subscribe());
         self
     }
 

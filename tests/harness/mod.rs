@@ -60,6 +60,9 @@ pub struct Shared {
     pub dueq: Dueq,
 }
 
+/// A machine that runs many tests may be away for longer than the default.
+const PATIENT: [&str; 2] = ["--redis-timeout-ms", "10000"];
+
 /// The shared server, started by whoever asks first, ended with the test process.
 pub async fn shared() -> &'static Shared {
     static SHARED: OnceCell<Shared> = OnceCell::const_new();
@@ -67,9 +70,7 @@ pub async fn shared() -> &'static Shared {
     SHARED
         .get_or_init(|| async {
             let redis = Redis::start().await;
-            // A machine that runs many tests may be away for longer than the default.
-            let patient = ["--redis-timeout-ms", "10000"];
-            let dueq = Dueq::on(&redis).args(patient).start().await;
+            let dueq = Dueq::on(&redis).args(PATIENT).start().await;
             Shared { redis, dueq }
         })
         .await
@@ -82,7 +83,7 @@ pub async fn client() -> Client {
 
 /// An instance of the test's own on the shared Redis.
 pub async fn instance() -> Dueq {
-    Dueq::on(&shared().await.redis).start().await
+    Dueq::on(&shared().await.redis).args(PATIENT).start().await
 }
 
 /// A Redis and an instance of the test's own, and its client.

@@ -215,9 +215,15 @@ async fn connection(mut stream: TcpStream, state: Arc<Mutex<State>>) {
             state.calls.push(call);
             reply
         };
+        let due = async {
+            tokio::time::sleep(reply.delay).await;
+            if let Some(mut gate) = reply.gate.clone() {
+                let _ = gate.wait_for(|open| *open).await;
+            }
+        };
         tokio::select! {
             () = gone(&stream) => return,
-            () = tokio::time::sleep(reply.delay) => {}
+            () = due => {}
         }
         match reply.kind {
             Kind::Never => return gone(&stream).await,

@@ -1,5 +1,6 @@
 //! A private redis-server: on a free port, in a directory of its own, with its AOF if wanted.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Write;
@@ -7,7 +8,7 @@ use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use deadpool_redis::redis::aio::MultiplexedConnection;
@@ -281,10 +282,16 @@ pub fn is_redis_6() -> bool {
     })
 }
 
-/// A port that was free a moment ago.
+/// A free port that only a caller of this function gets: it is below those that the kernel gives to outgoing
+/// connections and to listeners on port 0, and no other call in this process returns it.
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("its address").port()
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    // A cluster's Redis 6 takes the port 10,000 above for its bus, which stays below 32,768 as well.
+    let ports = || 10_000 + rand::random::<u16>() % 12_000;
+    let mut given = GIVEN.lock().expect("the ports given");
+    std::iter::repeat_with(ports)
+        .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok() && given.insert(*port))
+        .expect("a free port")
 }
 
 /// One start: the process once it answers PING with our process id, or nothing if it ended (the

@@ -77,6 +77,11 @@ impl Recorder {
         counts
     }
 
+    /// How many requests are like this.
+    pub fn count(&self, is: impl Fn(&Op) -> bool) -> usize {
+        self.lock().iter().filter(|op| is(op)).count()
+    }
+
     /// The request that took longest beyond the wait that it asked for, and how long.
     pub fn slowest(&self) -> (Ms, Option<Op>) {
         let ops = self.lock();

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use crate::facts::{
     a_while, alone, becomes, called, fixed, gone, patient, pushed, pushed_with, ready, schedule,
@@ -87,7 +88,9 @@ async fn a_token_is_fetched_once_for_all_that_wait() {
 #[tokio::test]
 async fn a_refused_token_is_replaced_once_and_the_call_repeated() {
     let (client, receiver, tokens) = places().await;
-    let unauthorized = || Reply::status(401).after(Duration::from_millis(100));
+    // Not before all have been called with the first token.
+    let gate = watch::Sender::new(false);
+    let unauthorized = || Reply::status(401).once(&gate);
     receiver.answer_next("/", (0..6).map(|_| unauthorized()));
     let push =
         json!({"url": receiver.url("/"), "auth": oauth2(&tokens), "retry": {"never": ["4xx"]}});
@@ -95,6 +98,8 @@ async fn a_refused_token_is_replaced_once_and_the_call_repeated() {
     let topic = pushed_with(&client, "auth", push, more).await;
     let messages: Vec<_> = (0..6).map(|n| json!({"payload": n})).collect();
     let published = client.published_batch(&topic, &messages).await;
+    receiver.wait_for(6).await;
+    gate.send_replace(true);
     for message in &published {
         let id = message["message"]["id"].as_str().unwrap();
         let seen = becomes(&client, id, "acked", 1).await;
@@ -278,7 +283,8 @@ async fn secrets_are_shown_as_stars_kept_for_their_places_and_never_logged() {
 async fn calls_leave_by_the_servers_proxy_and_name_its_certificates() {
     let (receiver, proxy, authority) =
         (Receiver::start().await, Receiver::start().await, Authority::new());
-    let identity = authority.sign("client", &["a.test"]);
+    let days = |days: u64| Duration::from_secs(days * 24 * 3600);
+    let identity = authority.sign_for("client", &["a.test"], days(6));
     let cert = format!("bank={},{}", identity.cert.display(), identity.key.display());
     let by = format!("http://user:{SECRET}@{}", proxy.addr());
     let flags = ["--callback-proxy", &by, "--callback-client-cert", &cert, "--log", "debug"];
@@ -301,6 +307,14 @@ async fn calls_leave_by_the_servers_proxy_and_name_its_certificates() {
     assert_eq!(shown["config"]["push"]["client_cert"], "bank");
     let unknown = json!({"client_cert": "shop"});
     schedule(&client, &receiver.url("/"), unknown).await.refused(422).field("client_cert");
+    let warnings = async || client.get_path("/readyz").await.expect(200).json()["warnings"].clone();
+    let said = warnings().await[0].as_str().unwrap().to_owned();
+    assert!(said.starts_with("a client certificate of callbacks expires at 20"), "{said}");
+    authority.sign_for("client", &["a.test"], days(8));
+    eventually("the certificate is read again", || async {
+        warnings().await.is_null().then_some(())
+    })
+    .await;
     let log = dueq.log();
     assert!(log.contains("callbacks go through a proxy"), "{log}");
     assert!(!log.contains(SECRET) && !log.contains(&header("user", SECRET)[6..]), "{log}");

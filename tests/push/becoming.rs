@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use crate::facts::{a_while, gone, pushed, ready, scheduled};
+use crate::facts::{a_while, acked, gone, pushed, ready, scheduled};
 use crate::harness::*;
 
 #[tokio::test]
@@ -119,8 +119,7 @@ async fn pause_stops_the_calls_and_resume_goes_on() {
     assert_eq!((receiver.count(), client.count(&topic, "ready").await), (1, 3));
     client.resume_topic(&topic).await.expect(200);
     receiver.wait_for(4).await;
-    eventually("all acked", || async { (client.total(&topic, "acked").await == 4).then_some(()) })
-        .await;
+    acked(&client, &topic, 4).await;
     assert_eq!(client.total(&topic, "granted").await, 4, "none was granted while it was paused");
 }
 

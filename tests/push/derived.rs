@@ -197,6 +197,64 @@ async fn who_gives_a_callback_another_body_or_target_signs_it() {
 }
 
 #[tokio::test]
+async fn no_other_key_has_calls_made_with_the_credentials_in_the_headers_of_a_callback() {
+    let all = "publish:_callbacks configure:_callbacks operate:_callbacks";
+    let keys = [("shop", all), ("ops", all), ("boss", "admin")];
+    let server = Tenants::start(&keys, &[]).await;
+    let [shop, ops, boss] = ["shop", "ops", "boss"].map(|name| server.client(name));
+    let receiver = Receiver::start().await;
+    let own =
+        json!({"authorization": "Bearer shop", "Cookie": "s=1", "x-own": "2", "x-plain": "3"});
+    let callback = |more: Value| {
+        let callback = json!({"url": receiver.url("/pay"), "secret_headers": ["x-own"]});
+        json!({"callback": crate::facts::with(callback, more)})
+    };
+    let kept = |call: &Call| {
+        ["authorization", "cookie", "x-own", "x-plain"]
+            .map(|name| call.header_map().contains_key(name))
+    };
+    let taken = json!({"payload": "all of it"});
+    let with_headers = crate::facts::with(taken.clone(), json!({"headers": {"x-plain": "4"}}));
+    let cases = [
+        (&ops, taken.clone(), [false, false, false, true]),
+        (&ops, with_headers, [false, false, false, true]),
+        (&ops, callback(json!({"method": "DELETE"})), [false, false, false, true]),
+        (&boss, taken.clone(), [false, false, false, true]),
+        (&shop, taken, [true; 4]),
+        (&shop, callback(json!({"method": "PUT"})), [true; 4]),
+        (&ops, json!({"priority": 3}), [true; 4]),
+    ];
+    let more = json!({
+        "payload": 1, "delay_ms": 600_000, "headers": own, "secret_headers": ["x-own"]
+    });
+    for (client, change, wanted) in cases {
+        let id = scheduled(&shop, &receiver.url("/pay"), more.clone()).await;
+        let masked = json!({"payload": 2, "headers": {"authorization": "***"}});
+        ops.update(&id, masked).await.problem(422, "secret_required");
+        client.update(&id, change.clone()).await.expect(200);
+        ops.post("/messages/run", &json!({"ids": [id]})).await.expect(200);
+        let call = receiver
+            .wait_until("it is called", |calls| calls.iter().find(|call| call.id() == id).cloned());
+        let call = call.await;
+        assert_eq!(kept(&call), wanted, "{change} {call:?}");
+    }
+
+    let path = format!("/schedules/{}", topic("taken"));
+    let put = |client: &Client, value: &str| {
+        let message = json!({"payload": 1, "headers": {"authorization": value}});
+        let callback = json!({"url": receiver.url("/tick")});
+        let schedule = json!({"cron": "0 0 1 1 *", "callback": callback, "message": message});
+        let (client, path) = (client.clone(), path.clone());
+        async move { client.send_json("PUT", &path, &schedule).await }
+    };
+    put(&shop, "Bearer shop").await.expect(201);
+    put(&ops, "***").await.problem(422, "secret_required");
+    put(&shop, "***").await.expect(200);
+    shop.post(&format!("{path}/trigger"), &json!({})).await.expect(200);
+    assert_eq!(receiver.wait_at("/tick").await.header("authorization"), "Bearer shop");
+}
+
+#[tokio::test]
 async fn who_puts_a_schedule_of_callbacks_signs_what_it_publishes() {
     let all = "publish:_callbacks configure:_callbacks operate:_callbacks";
     let keys = [("shop", all), ("ops", all)];

@@ -102,6 +102,32 @@ pub fn wait_ms(message: &Value) -> i64 {
     instant_ms(text(message, "due_at")) - instant_ms(text(calls.last().expect("a call"), "at"))
 }
 
+/// Checks that a message which has just been seen waits for `ms` after its last call.
+pub async fn waits(message: &Value, ms: i64) {
+    waits_within(message, ms, ms).await;
+}
+
+/// The same: no less than `least` from the beginning of the call on, and no more than `most` from now on, since how late the
+/// answer to the call was noted is up to the machine.
+pub async fn waits_within(message: &Value, least: i64, most: i64) {
+    let left = instant_ms(text(message, "due_at")) - caller().await.redis.time_up_ms().await;
+    assert!(left <= most, "{left} ms are left of {most}: {message}");
+    let waited = wait_ms(message);
+    assert!(waited >= least - 100, "{waited} ms of {least}: {message}");
+}
+
+/// Waits until so many messages are acknowledged, as long as it gets on.
+pub async fn acked(client: &Client, topic: &str, n: i64) {
+    let mut so_far = 0;
+    while so_far < n {
+        so_far = eventually("more acked", || async {
+            Some(client.total(topic, "acked").await).filter(|now| *now > so_far)
+        })
+        .await;
+    }
+    assert_eq!(so_far, n);
+}
+
 /// Waits a while in which something must not happen.
 pub async fn a_while(ms: u64) {
     tokio::time::sleep(std::time::Duration::from_millis(ms)).await;

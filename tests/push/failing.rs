@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::facts::{a_while, alone, fixed, pushed_with};
+use crate::facts::{a_while, acked, alone, fixed, pushed_with};
 use crate::harness::*;
 
 /// What makes a host fail within half a second.
@@ -125,10 +125,7 @@ async fn messages_for_a_failing_host_wait_without_an_attempt_and_all_come_once_i
     ill.answer(Reply::status(204));
     ill.wait_for(before + 1).await;
     assert!(answered.elapsed() < Duration::from_millis(left as u64 + 2_000));
-    eventually("all acked", || async {
-        (client.total(&topic, "acked").await == 324).then_some(())
-    })
-    .await;
+    acked(&client, &topic, 324).await;
     let seen =
         becomes(&client, &ill, "it is well", |it| it["failing"] == false && it["waiting"] == 0)
             .await;
@@ -160,10 +157,7 @@ async fn messages_whose_host_is_forgotten_come_back_within_seconds() {
     let gone: i64 = redis.command(&["DEL", "dueq:{callbacks}:failing"]).await;
     assert_eq!(gone, 1);
     ill.answer(Reply::status(204));
-    eventually("all acked", || async {
-        (client.total(&topic, "acked").await == 104).then_some(())
-    })
-    .await;
+    acked(&client, &topic, 104).await;
 }
 
 #[tokio::test]
@@ -201,10 +195,7 @@ async fn a_failing_host_survives_every_instance_costs_little_and_is_resumed_by_h
     let path = format!("/callbacks/hosts/{}/resume", encoded(&host(&ill)));
     let resumed = client.post(&path, &json!({})).await.expect(200).json();
     assert_eq!(resumed["failing"], false);
-    eventually("all acked", || async {
-        (client.total(&topic, "acked").await == 1_008).then_some(())
-    })
-    .await;
+    acked(&client, &topic, 1_008).await;
 }
 
 #[tokio::test]
@@ -233,8 +224,7 @@ async fn another_url_or_no_push_frees_what_waits_for_a_failing_host() {
     .await;
     push["url"] = json!(well.url("/"));
     client.update_topic(&topic, json!({"push": push})).await.expect(200);
-    eventually("all acked", || async { (client.total(&topic, "acked").await == 50).then_some(()) })
-        .await;
+    acked(&client, &topic, 50).await;
     assert_eq!((well.count(), ill.count()), (50, 0));
 }
 
@@ -254,10 +244,7 @@ async fn each_message_is_called_once_while_its_host_is_paused_and_resumed_all_th
         client.post(&path(verb), &json!({})).await.expect(200);
     }
     client.post(&path("resume"), &json!({})).await.expect(200);
-    eventually("all acked", || async {
-        (client.total(&topic, "acked").await == 1_000).then_some(())
-    })
-    .await;
+    acked(&client, &topic, 1_000).await;
     assert_eq!(receiver.count(), 1_000, "each once");
     assert!(receiver.calls().iter().all(|call| call.attempt() == 1));
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::facts::{a_while, alone, fixed, gone, pushed_with, schedule, scheduled};
+use crate::facts::{a_while, acked, alone, fixed, gone, pushed_with, schedule, scheduled};
 use crate::harness::*;
 
 const REPORTED: &str = "dueq:{callbacks}:reported";
@@ -75,10 +75,7 @@ async fn messages_for_a_paused_host_wait_without_an_attempt_and_others_pass() {
     ill.wait_for(60).await;
     // Messages are parked for 15 s and more.
     assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
-    eventually("all acked", || async {
-        (client.total(&topic, "acked").await == 120).then_some(())
-    })
-    .await;
+    acked(&client, &topic, 120).await;
     assert_eq!((ill.count(), well.count()), (60, 60), "each once");
     assert!(ill.calls().iter().chain(&well.calls()).all(|call| call.attempt() == 1));
     assert_eq!(client.total(&topic, "dead").await, 0);
@@ -101,10 +98,10 @@ async fn a_pause_holds_on_all_instances_and_a_call_under_way_ends() {
     let called = ill.count();
     a_while(1_500).await;
     assert_eq!((ill.count(), ill.under_way()), (called, 0), "calls that began after the pause");
-    let acked = client.total(&topic, "acked").await;
-    assert_eq!(acked, called as i64, "those under way ended well");
+    let before = client.total(&topic, "acked").await;
+    assert_eq!(before, called as i64, "those under way ended well");
     for dueq in [&one, &other, &third] {
-        let left = 100 - acked;
+        let left = 100 - before;
         let all = |it: &Value| it["waiting"] == left && it["paused"] == true;
         becomes(&dueq.client(), &ill, "the rest waits", all).await;
     }
@@ -113,10 +110,7 @@ async fn a_pause_holds_on_all_instances_and_a_call_under_way_ends() {
     let start = Instant::now();
     ill.wait_for(100).await;
     assert!(start.elapsed() < Duration::from_secs(12), "{:?}", start.elapsed());
-    eventually("all acked", || async {
-        (client.total(&topic, "acked").await == 100).then_some(())
-    })
-    .await;
+    acked(&client, &topic, 100).await;
     assert_eq!((ill.count(), client.total(&topic, "dead").await), (100, 0));
 }
 

@@ -2,19 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use deadpool_redis::redis::cmd;
 use serde_json::{Value, json};
 
-use crate::facts::{a_while, alone, gone, pushed, pushed_with, ready, scheduled, with};
+use crate::facts::{a_while, acked, alone, gone, pushed, pushed_with, ready, scheduled, with};
 use crate::harness::*;
 
 fn messages(n: usize, url: &str) -> Vec<Value> {
     let message = |n: usize| json!({"payload": n, "callback": {"url": url}});
     (0..n).map(message).collect()
-}
-
-async fn acked(client: &Client, topic: &str, n: i64) {
-    let what = format!("{n} acked");
-    eventually(&what, || async { (client.total(topic, "acked").await == n).then_some(()) }).await;
 }
 
 fn slow(ms: u64) -> Reply {
@@ -171,6 +167,19 @@ async fn waiting_for_a_place_costs_no_attempt() {
     assert!(grants < 2000, "{grants} grants for 10 calls: it spins");
 }
 
+/// By how many ms together this machine is late for an interval and a request to Redis, over and over until `end`: what is more than
+/// a tenth of an interval.
+async fn lost_ms(redis: &Redis, interval: Duration, end: Instant) -> u64 {
+    let (mut connection, mut lost) = (redis.connection().await, Duration::ZERO);
+    while Instant::now() < end {
+        let start = Instant::now();
+        tokio::time::sleep(interval).await;
+        let _: () = cmd("PING").query_async(&mut connection).await.unwrap();
+        lost += start.elapsed().saturating_sub(interval * 11 / 10);
+    }
+    lost.as_millis() as u64
+}
+
 #[tokio::test]
 async fn the_rate_is_held_by_two_instances_together() {
     let redis = Redis::start().await;
@@ -181,14 +190,18 @@ async fn the_rate_is_held_by_two_instances_together() {
     let all: Vec<Value> = (0..400).map(|n| json!({"payload": n})).collect();
     client.fill(&topic, &all).await;
     let first = receiver.wait_for(1).await[0].at;
-    tokio::time::sleep_until((first + Duration::from_millis(10_100)).into()).await;
+    let end = first + Duration::from_millis(10_100);
+    let lost = lost_ms(&redis, Duration::from_millis(50), end).await;
+    tokio::time::sleep_until(end.into()).await;
     let within = |from: u64, to: u64| {
         let (from, to) = (Duration::from_secs(from), Duration::from_secs(to));
         let inside = |call: &Call| (from..to).contains(&(call.at - first));
         receiver.calls().iter().filter(|call| inside(call)).count()
     };
     let (all, seconds) = (within(0, 10), (0..10).map(|s| within(s, s + 1)).collect::<Vec<_>>());
-    assert!((180..=220).contains(&all), "{all} in ten seconds: {seconds:?}");
+    // A call that is late by more than a tenth of its interval takes the time of others, which a busy machine does to all.
+    let least = 180_usize.saturating_sub(lost.div_ceil(50) as usize);
+    assert!((least..=220).contains(&all), "{all} in ten seconds, {lost} ms lost: {seconds:?}");
     assert!(seconds.iter().all(|n| (8..=45).contains(n)), "a second apart: {seconds:?}");
     assert_eq!(client.count(&topic, "dead").await, 0, "waiting costs no attempt");
     let listed = client.listed(&topic, "state=ready").await;

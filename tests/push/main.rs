@@ -36,6 +36,7 @@ mod pushed;
 mod receivers;
 mod retry;
 mod retry_after;
+mod returned;
 mod signing;
 mod stopping;
 mod tenants;

@@ -39,13 +39,16 @@ async fn people_hear_once_of_a_host_of_deaths_and_of_redis() {
     ill.answer(Reply::status(410));
     let back = told(&hook, "host_back").await;
     assert_eq!(text(&back[0], "host"), ill.addr().to_string());
+    let died = told(&hook, "dead_letters").await;
+    assert!(text(&died[0], "topic") == topic && (1..=10).contains(&number(&died[0], "dead")));
+    assert!(text(&died[0], "text").starts_with(&format!("dueq: messages of {topic} die: ")));
 
     redis.kill9();
     told(&hook, "redis_away").await;
     redis.restart().await;
     told(&hook, "redis_back").await;
     let calls = hook.calls().len();
-    for event in ["host_failing", "host_back", "redis_back"] {
+    for event in ["host_failing", "host_back", "redis_back", "dead_letters"] {
         let told = told(&hook, event).await;
         assert!(told.len() <= 1 + usize::from(event == "host_failing"), "{told:?}");
     }

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::facts::{a_while, alone, becomes, called, fixed, gone, pushed, pushed_with, scheduled};
+use crate::facts::{
+    a_while, acked, alone, becomes, called, fixed, gone, pushed, pushed_with, scheduled,
+};
 use crate::harness::*;
 
 fn slow(ms: u64) -> Reply {
@@ -60,10 +62,7 @@ async fn messages_that_wait_for_a_place_are_given_back_at_once() {
     receiver.answer(Reply::status(200));
     receiver.wait_for(5).await;
     assert!(start.elapsed() < Duration::from_secs(5), "not after a lease of 30 s");
-    eventually("all acked", || async {
-        (other.client().total(&topic, "acked").await == 5).then_some(())
-    })
-    .await;
+    acked(&other.client(), &topic, 5).await;
     assert_eq!(receiver.count(), 5, "each once");
 }
 
@@ -168,10 +167,7 @@ async fn two_instances_send_each_message_once() {
     let half = |from: usize| (from..from + 200).map(message).collect::<Vec<_>>();
     let mut ids = one.client().fill(&topic, &half(0)).await;
     ids.extend(two.client().fill(&topic, &half(200)).await);
-    eventually("all acked", || async {
-        (two.client().total(&topic, "acked").await == 400).then_some(())
-    })
-    .await;
+    acked(&two.client(), &topic, 400).await;
     let mut got: Vec<String> = receiver.calls().iter().map(|call| call.id().to_owned()).collect();
     got.sort();
     ids.sort();

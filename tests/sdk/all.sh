@@ -4,7 +4,8 @@
 #   --build    builds what can be built here, all languages or these, and runs nothing.
 #   --smoke    one language, Python, takes the steps; nothing where it cannot be built.
 #   --present  only the languages whose toolchain is here, with fewer publishes through faults; says in the last lines which
-#              were left out. Otherwise all four are wanted, and the other generators of tests/sdk/generators.sh too.
+#              were left out. Otherwise all four are wanted, and also the other generators of tests/sdk/generators.sh, NestJS and
+#              Spring Boot.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 present=false
@@ -43,7 +44,7 @@ fi
 
 # Two at a time: each starts several processes, and some look at the time. A test's name begins with its language.
 if [ ${#built[@]} -gt 0 ]; then on 2 "${built[@]/%/::}"; fi
-if ! $present; then on 1 generators::; fi
+if ! $present; then on 1 generators:: web::frameworks::; fi
 echo "sdks: tested: ${built[*]:-none}"
 if [ ${#missing[@]} -gt 0 ]; then
   echo "sdks: SKIPPED, no toolchain: ${missing[*]} (make test-sdks wants all four)"

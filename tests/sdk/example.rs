@@ -19,7 +19,7 @@ fn file_of(language: &str) -> (&'static str, &'static str) {
 }
 
 /// The example of this language: the first block of its kind.
-fn example(page: &str, fence: &str) -> String {
+pub fn example(page: &str, fence: &str) -> String {
     let opening = format!("```{fence}\n");
     let block = page.split(&opening).nth(1).unwrap_or_else(|| panic!("no block of {fence}"));
     block.split("```").next().expect("its end").to_owned()

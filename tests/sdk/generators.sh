@@ -5,6 +5,9 @@
 #   openapi-typescript     3.1  node, npm     (with openapi-fetch)
 #   oapi-codegen           3.0  go
 #   progenitor             3.0  cargo         (its first build takes minutes)
+#   ruby                   3.1  ruby with typhoeus           (openapi-generator; the program is that of the guide)
+#   php                    3.1  php with Debian's guzzle     (the same)
+#   csharp                 3.1                               (openapi-generator; only the names are checked)
 # Usage: tests/sdk/generators.sh --server URL [name…]   (none: all)
 # Exit status: 0 done, 1 not so, 2 wrong usage, 3 the toolchain of the only one that was asked for is missing.
 set -euo pipefail
@@ -12,7 +15,7 @@ cd "$(dirname "$0")/../.."
 sources="$PWD/tests/sdk/generators"
 documents="$PWD/openapi"
 work="$(realpath -m "${CARGO_TARGET_DIR:-target}")/sdks/generators"
-all=(openapi-python-client openapi-typescript oapi-codegen progenitor)
+all=(openapi-python-client openapi-typescript oapi-codegen progenitor ruby php csharp)
 
 say() { printf 'generators: %s\n' "$*" >&2; }
 usage() { say "usage: tests/sdk/generators.sh --server URL [${all[*]}]"; exit 2; }
@@ -77,8 +80,73 @@ progenitor() {
   need cargo
   # Where it is: it reads the document from the sources, and builds elsewhere.
   cd "$sources/$1"
-  CARGO_TARGET_DIR="$work/$1" cargo build --quiet --locked >&2
+  shown rust | diff - <(tail -n +3 examples/loop.rs) >&2
+  CARGO_TARGET_DIR="$work/$1" cargo build --quiet --locked --bins --examples >&2
   "$work/$1/debug/dueq-generated-by-progenitor" "$server" "$2"
+  handles_one "$work/$1/debug/examples/loop"
+}
+
+# Makes a client of openapi-generator in a folder of its own, and goes there. A warning is an error, but for its notice that OpenAPI
+# 3.1 is young, and the model that Ruby has another name for.
+openapi-generator() {
+  # shellcheck source=openapi/sdks/common.sh
+  . openapi/sdks/common.sh
+  get_generator
+  rm -rf "${work:?}/$1"
+  mkdir -p "$work/$1"
+  cd "$work/$1"
+  "$generator/bin/openapi-generator-cli" generate -g "$1" -i "$documents/openapi.json" -o "$1" --additional-properties="$2" > log 2>&1
+  if grep -E 'WARN|ERROR' log | grep -v -e 'OpenAPI 3.1 support is still in beta' -e 'Renamed to ModelRetry' >&2; then exit 1; fi
+}
+
+# The last program of a language on the guide's page.
+shown() {
+  awk -v "fence=\`\`\`$1" '/^```$/ { within = 0 } within { text = text $0 "\n" } $0 == fence { within = 1; text = "" }
+    END { printf "%s", text }' "$documents/../src/guide/languages.md"
+}
+
+# handles_one PROGRAM… : the program of the guide publishes one message and handles it.
+handles_one() {
+  curl --silent --output /dev/null --request DELETE "$server/topics/orders?force=true"
+  local said
+  said=$(DUEQ_SERVER="$server" "$@")
+  [ "$said" = 'order 42, attempt 1' ] || { say "it said: $said"; exit 1; }
+}
+
+ruby() {
+  need ruby python3
+  command ruby -e 'require "typhoeus"' 2> /dev/null || { say "ruby has no typhoeus"; exit 3; }
+  openapi-generator "$1" gemName=dueq,moduleName=Dueq
+  shown ruby > loop.rb
+  handles_one env ruby -I ruby/lib loop.rb
+}
+
+php() {
+  need php python3
+  local guzzle=/usr/share/php/GuzzleHttp/autoload.php
+  [ -f "$guzzle" ] || { say "there is no $guzzle (apt install php-guzzlehttp-guzzle)"; exit 3; }
+  openapi-generator "$1" invokerPackage=Dueq
+  shown php > loop.php
+  # What composer would write.
+  mkdir vendor
+  cat > vendor/autoload.php <<EOF
+<?php
+require '$guzzle';
+spl_autoload_register(function (\$class) {
+    \$file = __DIR__ . '/../php/lib/' . str_replace(['Dueq\\\\', '\\\\'], ['', '/'], \$class) . '.php';
+    if (is_file(\$file)) { require \$file; }
+});
+EOF
+  handles_one env php loop.php
+}
+
+csharp() {
+  need python3
+  openapi-generator "$1" packageName=Dueq
+  local method
+  for method in PublishMessageAsync LeaseMessagesAsync AckMessageAsync NackMessageAsync ScheduleCallbackAsync PutScheduleAsync; do
+    grep -rq "Task<.*> $method(" csharp/src/Dueq/Api || { say "there is no $method"; exit 1; }
+  done
 }
 
 [ "${1-}" = --server ] && [ -n "${2-}" ] || usage

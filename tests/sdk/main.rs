@@ -8,6 +8,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod example;
+mod frameworks;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod orders;
@@ -77,6 +78,43 @@ macro_rules! sdks {
 
 sdks!(python typescript go java);
 
+/// The guide's programs that serve HTTP.
+mod web {
+    macro_rules! apps {
+        ($($group:ident: $($name:ident $framework:literal),*;)*) => {$(
+            mod $group {$(
+                #[tokio::test]
+                #[ignore = "needs the built package: make test-sdks"]
+                async fn $name() {
+                    crate::frameworks::serves($framework).await;
+                }
+            )*}
+        )*};
+    }
+
+    // By language, but for those that only `make test-sdks` installs.
+    apps! {
+        python:
+            fastapi_serves_works_and_stops_as_the_guide_says "FastAPI",
+            django_serves_works_and_stops_as_the_guide_says "Django";
+        typescript: express_serves_works_and_stops_as_the_guide_says "Express";
+        go: net_http_serves_works_and_stops_as_the_guide_says "net/http";
+        frameworks:
+            nestjs_serves_works_and_stops_as_the_guide_says "NestJS",
+            spring_boot_serves_works_and_stops_as_the_guide_says "Spring Boot";
+    }
+
+    mod receiver {
+        mod python {
+            #[tokio::test]
+            #[ignore = "needs the built package: make test-sdks"]
+            async fn verifies_callbacks_as_the_guide_says() {
+                crate::frameworks::receives().await;
+            }
+        }
+    }
+}
+
 /// What people generate by other tools than ours.
 mod generators {
     use crate::harness::*;
@@ -108,5 +146,23 @@ mod generators {
     #[ignore = "needs the generator's toolchain: make test-sdks"]
     async fn progenitor_makes_a_client_that_works() {
         generates("progenitor").await;
+    }
+
+    #[tokio::test]
+    #[ignore = "needs the generator's toolchain: make test-sdks"]
+    async fn openapi_generator_makes_a_ruby_client_that_the_program_of_the_guide_works_by() {
+        generates("ruby").await;
+    }
+
+    #[tokio::test]
+    #[ignore = "needs the generator's toolchain: make test-sdks"]
+    async fn openapi_generator_makes_a_php_client_that_the_program_of_the_guide_works_by() {
+        generates("php").await;
+    }
+
+    #[tokio::test]
+    #[ignore = "needs the generator's toolchain: make test-sdks"]
+    async fn openapi_generator_makes_a_csharp_client_that_has_the_methods_of_the_guide() {
+        generates("csharp").await;
     }
 }

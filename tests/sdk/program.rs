@@ -33,7 +33,7 @@ impl Program {
     pub fn start(language: &str, server: &str, words: &[&str]) -> Program {
         let mut words = words.to_vec();
         // The others need no server, or find it as a user's program does.
-        if !["example", "orders", "unit"].contains(&words[0]) {
+        if !["example", "framework", "orders", "unit"].contains(&words[0]) {
             words.extend(["--server", server]);
         }
         Program::of(&format!("tests/sdk/{language}/run.sh"), server, &words, PATIENCE)
@@ -103,6 +103,12 @@ impl Program {
         self.process.signal(Signal::TERM);
         let lines = self.finished().await;
         assert_eq!(lines.last().map(String::as_str), Some("stopped"), "{}", self.shown());
+    }
+
+    /// SIGTERM, and its end, by the signal or by itself.
+    pub async fn ended(&mut self) {
+        self.process.signal(Signal::TERM);
+        self.process.wait(self.patience).await;
     }
 
     /// SIGKILL for it and whatever it started.

@@ -73,6 +73,24 @@ fn the_image_has_a_redis_of_its_own_and_what_https_needs() {
     assert!(has("Inst openssl ("), "{said}");
 }
 
+/// Cargo reads the manifest of every member of the workspace, and the guide the READMEs of the SDKs.
+#[test]
+fn the_image_is_built_of_all_that_the_build_reads() {
+    let read = |file: &str| std::fs::read_to_string(root().join(file)).unwrap();
+    let manifest = read("Cargo.toml");
+    let members = manifest.split("\nmembers = [").nth(1).unwrap().split(']').next().unwrap();
+    let members = members.split(", ");
+    let members = members.map(|member| member.trim_matches('"'));
+    let (dockerfile, ignored) = (read("docker/Dockerfile"), read("docker/Dockerfile.dockerignore"));
+    for path in members.chain(["openapi/sdks/*/README.md", "migrations-lua"]) {
+        let above = |known: &str| path == known || path.starts_with(&format!("{known}/"));
+        let mut copied = dockerfile.lines().filter_map(|line| line.strip_prefix("COPY "));
+        let mut kept = ignored.lines().filter_map(|line| line.strip_prefix('!'));
+        let is_copied = copied.any(|words| words.split(' ').next().is_some_and(above));
+        assert!(is_copied && kept.any(above), "{path} is not there");
+    }
+}
+
 /// The names of dueq's settings in a text.
 fn settings(text: &str) -> BTreeSet<String> {
     let word = |c: char| !c.is_ascii_uppercase() && !c.is_ascii_digit() && c != '_';
@@ -96,7 +114,8 @@ fn what_is_shipped_sets_only_what_serve_takes() {
         .concat(),
     );
     let words = "docker/Dockerfile docker/compose.yaml docker/compose.cluster.yaml docker/debian/dueq.env \
-        docker/debian/dueq.service docker/k8s/dueq.yaml";
+        docker/debian/dueq.service docker/k8s/dueq.yaml docker/helm/templates/deployment.yaml \
+        docker/helm/templates/_helpers.tpl";
     for file in words.split(' ') {
         let set = settings(&read(file));
         assert!(!set.is_empty() && set.is_subset(&known), "{file}: {set:?}");
@@ -142,4 +161,38 @@ fn the_memory_of_the_kubernetes_manifest_holds_all_connections_and_requests() {
     let limit = after("limits:\n").lines().next().map(number).unwrap();
     // Of a connection 30 KiB, of all requests 256 MiB, and 64 MiB for dueq itself.
     assert!(connections * 30 / 1024 + 256 + 64 <= limit, "{connections} in {limit} MiB");
+}
+
+/// Four tarballs have a checksum each; without one of them there is no formula.
+#[test]
+fn the_formula_names_the_checksums_of_a_release() {
+    let sums = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("SHA256SUMS");
+    let formula = |targets: &[&str]| {
+        let line = |(number, target): (usize, &&str)| {
+            format!("{number:064}  dueq-1.2.3-{target}.tar.gz\n")
+        };
+        let lines: String = targets.iter().enumerate().map(line).collect();
+        std::fs::write(&sums, lines + "abc  dueq_1.2.3-1_amd64.deb\n").unwrap();
+        let mut command = Command::new(root().join("docker/homebrew/formula.sh"));
+        command.args(["1.2.3", "https://git.example/dueq"]).arg(&sums).output().unwrap()
+    };
+    let targets = [
+        "aarch64-apple-darwin",
+        "x86_64-apple-darwin",
+        "aarch64-unknown-linux-musl",
+        "x86_64-unknown-linux-musl",
+    ];
+    let made = formula(&targets);
+    assert!(made.status.success(), "{made:?}");
+    let text = String::from_utf8(made.stdout).unwrap();
+    let workflow = std::fs::read_to_string(root().join(".github/workflows/release.yml")).unwrap();
+    for (number, target) in targets.iter().enumerate() {
+        let url = "https://git.example/dueq/releases/download/v1.2.3/dueq-1.2.3-";
+        let lines = format!("url \"{url}{target}.tar.gz\"\n      sha256 \"{number:064}\"\n");
+        assert!(text.contains(&lines), "{lines} in {text}");
+        assert!(workflow.contains(&format!("target: {target}\n")), "{target} is built");
+    }
+    let lacking = formula(&targets[1..]);
+    assert!(String::from_utf8_lossy(&lacking.stderr).contains("aarch64-apple-darwin"));
+    assert!(!lacking.status.success() && lacking.stdout.is_empty());
 }

@@ -226,8 +226,9 @@ const REMOVING: [&str; 9] = [
 /// Those that are refused there.
 const GROWING: [&str; 6] = ["'HSET'", "'HINCRBY'", "'ZADD'", "'SADD'", "'SET'", "'SETNX'"];
 /// Scripts that bring something new, and are refused whole at maxmemory; a claimed tick would be published.
-const NEW: [&str; 9] = [
+const NEW: [&str; 10] = [
     "claim_schedules",
+    "complete",
     "load_messages",
     "load_schedule",
     "note_history",

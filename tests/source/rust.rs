@@ -5,6 +5,7 @@ use crate::{files, none};
 /// Who may name a crate: the files whose path begins so.
 const CRATES: &[(&[&str], &[&str])] = &[
     (&["redis", "deadpool_redis", "deadpool"], &["src/store"]),
+    (&["rmcp"], &["src/cli/client/mcp"]),
     (&["axum"], &["src/http", "src/cli/listen"]),
 ];
 

@@ -149,8 +149,9 @@ def the_other_api_shows_the_same_messages():
     assert native("PUT", f"/topics/{topic}", {"lease_ms": 5000})[0] == 200
     got = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
     assert (got["VisibilityTimeout"], got["DelaySeconds"], got["MaximumMessageSize"]) == ("5", "3", "262144")
-    native("PUT", "/topics/sqs-plain.topic", {})
-    plain = f"{ENDPOINT}/sqs-plain.topic"
+    topic = f"sqs-plain.{uuid.uuid4().hex[:12]}"
+    native("PUT", f"/topics/{topic}", {})
+    plain = f"{ENDPOINT}/{topic}"
     send(plain)
     assert len(receive(plain)) == 1
 

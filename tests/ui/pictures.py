@@ -12,7 +12,7 @@ DARK = ("message", "callbacks")
 
 
 def make(stage, directory):
-    from scenarios import World
+    from world import World
 
     world = World(stage)
     server, ids = world.open

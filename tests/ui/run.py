@@ -16,6 +16,7 @@ from playwright.sync_api import sync_playwright
 sys.path.insert(0, str(Path(__file__).parent))
 import scenarios  # noqa: E402
 from stage import Stage  # noqa: E402
+from world import World  # noqa: E402
 
 
 def main():
@@ -42,7 +43,7 @@ def run(stage, names, part, parts):
     failed = []
     count = 0
     began = time.monotonic()
-    world = scenarios.World(stage)
+    world = World(stage)
     wanted = [(name, scenario) for name, scenario in scenarios.all_of(world) if not names or any(part in name for part in names)]
     for name, scenario in wanted[part - 1 :: parts]:
         count += 1

@@ -1,6 +1,7 @@
 """What scenarios stand on: dueq, Redis, and a browser whose pages note what they must not do."""
 
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -34,9 +35,12 @@ window.alert = (what) => notes.push(`alert ${what}`);
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Below the ports that the kernel gives to outgoing connections, one of which could take it before it is used."""
+    while True:
+        port = random.randrange(22_000, 32_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 class Process:
@@ -159,7 +163,7 @@ class View:
     def __init__(self, browser, server, width=1440, theme="light", height=900, **context):
         self.server = server
         self.context = browser.new_context(
-            viewport={"width": width, "height": height}, color_scheme=theme, reduced_motion="reduce", timezone_id="UTC", **context
+            viewport={"width": width, "height": height}, color_scheme=theme, reduced_motion="reduce", **{"timezone_id": "UTC", **context}
         )
         self.context.set_default_timeout(PATIENCE * 1000)
         self.page = self.context.new_page()

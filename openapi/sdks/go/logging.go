@@ -19,8 +19,8 @@ func logFailed(message *LeasedMessage, err error) {
 	switch {
 	case errors.As(err, &panicked):
 		slog.Error("dueq: the handler panicked", append(attributes, "stack", string(panicked.Stack))...)
-	case errors.As(err, &retry):
-		slog.Warn("dueq: the handler wants the message again", append(attributes, "retry_in", retry.Delay)...)
+	case errors.As(err, &retry) && message.AttemptsLeft > 0:
+		slog.Info("dueq: the handler wants the message again", append(attributes, "retry_in", retry.Delay)...)
 	case errors.As(err, &dead):
 		slog.Warn("dueq: the handler says that the message is dead", attributes...)
 	default:

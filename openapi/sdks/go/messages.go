@@ -6,6 +6,7 @@ import (
 	"context"
 	"iter"
 	"net/http"
+	"time"
 
 	"dueq.dev/go/api"
 )
@@ -48,7 +49,8 @@ func (k Keyed) Reschedule(ctx context.Context, due Due) (bool, error) {
 }
 
 func found(err error) (bool, error) {
-	if code := Code(err); code == "message_not_found" || code == "topic_not_found" {
+	switch Code(err) {
+	case "message_not_found", "topic_not_found", "schedule_not_found":
 		return false, nil
 	}
 	return err == nil, err
@@ -114,6 +116,11 @@ type RedriveOption func(*api.RedriveRequest)
 // Max redrives so many messages at most; 10,000 unless given.
 func Max(messages int) RedriveOption {
 	return func(r *api.RedriveRequest) { r.SetMaxMessages(int64(messages)) }
+}
+
+// Spread spreads the due times of what is redriven over so long; unless given, all are due at once.
+func Spread(over time.Duration) RedriveOption {
+	return func(r *api.RedriveRequest) { r.SetSpreadMs(milliseconds(over)) }
 }
 
 // Redrive makes the dead messages of a topic ready again, those dead longest first, and returns how many.

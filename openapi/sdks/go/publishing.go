@@ -323,6 +323,19 @@ func (c *Client) Callback(ctx context.Context, url string, payload any, options 
 // requestOf makes a request that is safe to repeat, if requests are to be repeated. A message of a group gets no key that is made
 // up: a topic of several partitions finds a message by one of the two.
 func (c *Client) requestOf(ctx context.Context, payload any, options []PublishOption) (*api.PublishRequest, error) {
+	request, err := built(payload, options)
+	if err != nil {
+		return nil, err
+	}
+	traced(ctx, request)
+	if c.retries > 0 && !repeats(*request) {
+		request.SetIdempotencyKey(uuid())
+	}
+	return request, nil
+}
+
+// built makes a request of what the user says.
+func built(payload any, options []PublishOption) (*api.PublishRequest, error) {
 	request := api.NewPublishRequest()
 	if bytes, ok := payload.([]byte); ok {
 		request.SetPayloadBase64(base64.StdEncoding.EncodeToString(bytes))
@@ -337,10 +350,6 @@ func (c *Client) requestOf(ctx context.Context, payload any, options []PublishOp
 		if err := option.apply(request); err != nil {
 			return nil, err
 		}
-	}
-	traced(ctx, request)
-	if c.retries > 0 && !repeats(*request) {
-		request.SetIdempotencyKey(uuid())
 	}
 	return request, nil
 }

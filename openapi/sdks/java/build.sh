@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the Java SDK: target/sdks/dist/dueq-<version>.jar, its sources, javadoc and POM, and the libraries that it needs in
-# target/sdks/java/lib.
+# Builds the Java SDK: target/sdks/dist/dueq-<version>.jar, the same with what it needs in it (-all), its sources, javadoc and POM, and
+# the libraries that it needs in target/sdks/java/lib.
 # Run from the repository's root.
 source openapi/sdks/common.sh
 
@@ -47,6 +47,6 @@ mvn -B -o -q -f "$home/project/pom.xml" package > "$log" 2>&1 ||
   mvn -B -ntp -f "$home/project/pom.xml" package > "$log" 2>&1 || { cat "$log" >&2; die "building Java failed"; }
 cp -r "$home/project/target/lib" "$home/lib"
 rm -f "$dist"/dueq-*.jar "$dist"/dueq-*.pom
-cp "$home/project/target/dueq-$version"{,-sources,-javadoc}.jar "$dist/"
+cp "$home/project/target/dueq-$version"{,-all,-sources,-javadoc}.jar "$dist/"
 cp "$home/project/pom.xml" "$pom"
 printf '%s\n' "$inputs" > "$home/inputs.txt"

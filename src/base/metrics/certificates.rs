@@ -9,6 +9,7 @@ use prometheus_client::{
 use rustls::pki_types::UnixTime;
 use std::{
     collections::BTreeMap,
+    path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -31,9 +32,11 @@ enum Stage {
 #[derive(Clone, Debug)]
 pub struct Certificates {
     not_after: Family<[(&'static str, String); 1], Gauge>,
-    /// By what they are to dueq, each with what the log has said of it.
-    known: Arc<Mutex<BTreeMap<&'static str, (Expiry, Stage)>>>,
+    known: Arc<Mutex<Known>>,
 }
+
+/// By what they are to dueq and their files, each with what the log has said of it.
+type Known = BTreeMap<(&'static str, PathBuf), (Expiry, Stage)>;
 
 impl Certificates {
     /// None yet; `registry` shows them.
@@ -56,8 +59,9 @@ impl Certificates {
         let seconds = i64::try_from(expiry.not_after.as_secs()).unwrap_or(i64::MAX);
         self.not_after.get_or_create(&[("file", file)]).set(seconds);
         let mut known = self.lock();
-        if known.get(expiry.what).is_none_or(|(present, _)| *present != expiry) {
-            known.insert(expiry.what, (expiry, Stage::Good));
+        let key = (expiry.what, expiry.path.clone());
+        if known.get(&key).is_none_or(|(present, _)| *present != expiry) {
+            known.insert(key, (expiry, Stage::Good));
         }
     }
 
@@ -92,7 +96,7 @@ impl Certificates {
         told
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<&'static str, (Expiry, Stage)>> {
+    fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -49,6 +49,14 @@ pub fn resident_bytes() -> Option<i64> {
     Stat::read().map(|stat| stat.resident_bytes as i64)
 }
 
+/// The name of this machine, in letters, digits, `-`, `_` and points; a container has one of its own. `None` where it has none.
+pub fn host_name() -> Option<String> {
+    let name = rustix::system::uname();
+    let name = name.nodename().to_string_lossy();
+    let known = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
+    Some(name.chars().take(64).map(known).collect()).filter(|name: &String| !name.is_empty())
+}
+
 /// When the machine was started, s since 1970.
 fn boot_seconds() -> Option<f64> {
     let stat = fs::read_to_string("/proc/stat").ok()?;

@@ -9,6 +9,7 @@ mod commands;
 mod context;
 pub(super) mod durations;
 mod failure;
+mod mcp;
 mod messages;
 mod object;
 pub(super) mod request;
@@ -29,6 +30,7 @@ use commands::{COMMANDS, Command, View};
 use context::Context;
 use durations::when;
 use failure::Failure;
+pub use mcp::{McpArgs, mcp};
 use request::Given;
 use std::{
     io::{self, Write},

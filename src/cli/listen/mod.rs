@@ -28,8 +28,8 @@ pub struct Args {
     /// Port to listen on, on 127.0.0.1, or address and port; port 0 picks a free one.
     #[arg(value_name = "PORT|ADDR:PORT", default_value = "9123", value_parser = address)]
     address: SocketAddr,
-    /// Secret that signs the calls, or that the server derives it of, as whsec_…, repeatable. By default that of `dueq
-    /// dev` in --data-dir.
+    /// Secret that signs the calls, or that the server derives it of, as whsec_…, or a public key, as whpk_…, repeatable. By
+    /// default the secret of `dueq dev` in --data-dir.
     #[arg(
         long = "secret",
         env = "DUEQ_SIGNING_SECRET",

@@ -41,6 +41,9 @@ const PAGES: [&str; 3] = ["/docs", "/guide", "/ui"];
 /// A page loads everything from this server and cannot be framed.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'";
+/// The same for `/guide`, which asks for nothing, and has a form for the search.
+const GUIDE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; base-uri 'none'; form-action 'self'; \
+    frame-ancestors 'none'; require-trusted-types-for 'script'";
 /// The same for `/docs`: Swagger UI adds one style element, which has this hash, and knows no Trusted Types.
 const DOCS_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' \
     'sha256-RL3ie0nH+Lzz2YNqQN83mnU0J1ot4QL7b99vMdIX99w='; img-src 'self' data:; \
@@ -175,7 +178,8 @@ pub(crate) fn guard<'a, F: Future<Output = Response<Body>> + Send + 'a>(
 /// The policy of the page, or of the page's asset, at this path.
 fn policy_of(path: &str) -> Option<&'static str> {
     let [docs, guide, ui] = PAGES.map(|prefix| path.starts_with(prefix));
-    docs.then_some(DOCS_POLICY).or((guide || ui).then_some(PAGE_POLICY))
+    let policies = [(docs, DOCS_POLICY), (guide, GUIDE_POLICY), (ui, PAGE_POLICY)];
+    policies.into_iter().find_map(|(is_there, policy)| is_there.then_some(policy))
 }
 
 /// The operation that the request asks for. Pages need no key, since they hold nothing; whatever else is no operation needs

@@ -160,6 +160,3 @@ macro_rules! given_as {
 }
 
 pub(super) use {given_as, request, take};
-
-#[cfg(test)]
-mod tests;

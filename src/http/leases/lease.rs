@@ -15,7 +15,7 @@ use axum::{
 };
 use dueq_model::{
     Content, DEFAULT_MAX_BYTES, MAX_MAX_BYTES, MAX_MESSAGES_LIMIT, MAX_TOPICS_LIMIT, MAX_WAIT_MS,
-    MessageId, Push, TOKEN_MAX_CHARS, TopicName, masked,
+    MessageId, Push, TOKEN_MAX_CHARS, TopicName,
 };
 use dueq_store::{Ack, Granted, Grants, LeaseOptions, Store};
 pub use poll::{holding, poll};
@@ -306,10 +306,7 @@ fn leased_message<'a>(
     message: &'a Granted,
     now: i64,
 ) -> Option<LeasedMessage<'a>> {
-    let headers = match &message.body.secrets {
-        None => Cow::Borrowed(&message.body.headers),
-        Some(secrets) => Cow::Owned(masked(&message.body.headers, |name| secrets.has(name))),
-    };
+    let headers = message.body.shown_headers(None);
     Some(LeasedMessage {
         message: Flat(received_message(topic, message, headers)?),
         lease_token: Text::new(store.token(&message.id, &message.claims)),
@@ -350,9 +347,7 @@ pub fn call_body(topic: &TopicName, push: &Push, messages: &[Granted]) -> Option
     let mut array = Vec::new();
     for message in messages {
         array.push(if array.is_empty() { b'[' } else { b',' });
-        let Granted { body, .. } = message;
-        let headers = masked(&body.headers, |name| push.is_secret(name) || body.is_secret(name));
-        let shown = received_message(topic, message, Cow::Owned(headers))?;
+        let shown = received_message(topic, message, message.body.shown_headers(Some(push)))?;
         Written::write(&shown, &mut array).ok()?;
     }
     array.push(b']');

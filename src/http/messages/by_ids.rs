@@ -74,7 +74,7 @@ async fn change_by_ids(cx: &Context, change: Change, request: IdsRequest) -> Res
     let (ids, round) = (request.ids.0, cx.round());
     let work = async |ids: Vec<MessageId>| {
         let messages: Vec<_> = ids.into_iter().map(|id| (id, Due::After(0))).collect();
-        cx.store.change_messages(&round, change, &[], &messages).await
+        cx.store.change_messages(Some(&round), change, &[], &messages).await
     };
     let outcomes = cx.caller.on_permitted(&cx.store, ids.clone(), |id| *id, work).await;
     cx.caller.changed(outcomes.iter().filter(|outcome| outcome.is_ok()).count() as i64);

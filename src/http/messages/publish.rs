@@ -1,7 +1,7 @@
 //! publishMessage, publishRaw, publishBatch.
 
 use super::completion::{EndFields, make_topics, own_completions, topics_of};
-use crate::{callbacks::CallbackRequest, prelude::*};
+use crate::{callbacks::CallbackRequest, prelude::*, request::extract::is_text};
 use axum::{extract::RawQuery, http::header};
 use bytes::Bytes;
 use dueq_model::{Callback, MessageId, OCTETS, State as MessageState, TopicName};
@@ -158,7 +158,12 @@ pub async fn publish_raw(
         let detail = "the content-type is not a media type of at most 255 characters";
         Problem::new(Code::UnsupportedMediaType, detail)
     })?;
-    let query = decoded(query.as_deref().unwrap_or_default());
+    let query = query.as_deref().unwrap_or_default();
+    if !is_text(query.as_bytes()) {
+        let detail = "the decoded query is not valid UTF-8";
+        return Err(Problem::new(Code::MalformedPath, detail));
+    }
+    let query = decoded(query);
     let mut fields = Fields::of_query(&query);
     take_idempotency_header(&mut fields, &payload.headers);
     let params = fields.read::<PublishRawParams>()?;

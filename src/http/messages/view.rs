@@ -4,7 +4,7 @@ use super::completion::{CompletionView, result_of};
 use crate::{callbacks::CallbackView, openapi::describe::described, prelude::*};
 use dueq_model::{
     Backoff, Body, CallPlace, CallReport, CallUrl, Content, Event, EventKind, MessageId, Millis,
-    OCTETS, State as MessageState, TopicName, WaitingFor, masked,
+    OCTETS, State as MessageState, TopicName, WaitingFor,
 };
 use dueq_store::{MessageOptions, MessageSnapshot, Topic};
 use serde::Serialize;
@@ -224,10 +224,7 @@ impl<'a> Message<'a> {
     pub fn listed(topic: &'a Topic, found: &'a MessageSnapshot) -> Self {
         let body = found.body.as_ref();
         let content = body.map(RenderedContent::of);
-        let headers = body.map(|body| match (&body.secrets, &topic.settings.push) {
-            (None, None) => Cow::Borrowed(&body.headers),
-            _ => Cow::Owned(masked(&body.headers, |name| topic.masks(body, name))),
-        });
+        let headers = body.map(|body| body.shown_headers(topic.settings.push.as_ref()));
         let content = content.unwrap_or_default();
         let due = matches!(
             found.state,

@@ -19,6 +19,7 @@ use axum::{
 };
 use bytes::Bytes;
 use dueq_model::{DEFAULT_PAGE, MAX_KEY_CHARS};
+use percent_encoding::percent_decode;
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
 /// How long a client may take to send a body, or a good piece of it.
@@ -71,6 +72,11 @@ pub struct Payload {
 /// The parameters of a query, decoded.
 pub fn decoded(query: &str) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
     form_urlencoded::parse(query.as_bytes()).collect()
+}
+
+/// Is what is percent-encoded here valid UTF-8? What is not is decoded to one text, whichever bytes it has: no name of anything.
+pub fn is_text(encoded: &[u8]) -> bool {
+    percent_decode(encoded).decode_utf8().is_ok()
 }
 
 fn read_query<T: input::Request>(uri: &Uri) -> Result<T, Problem> {

@@ -309,8 +309,8 @@ impl Departure {
             let again = self.again.get_or_insert_with(|| Box::pin(sleep(LOOK_EVERY)));
             ready!(again.as_mut().poll(cx));
             self.again = None;
-            // Ready, among other things, where the client has closed its side.
-            if tcp.ready(Interest::PRIORITY).now_or_never().is_some() {
+            let ready = tcp.ready(Interest::READABLE).now_or_never();
+            if matches!(ready, Some(Ok(ready)) if ready.is_read_closed()) {
                 return Poll::Ready(());
             }
         }

@@ -3,14 +3,13 @@
 //! `RedriveAllowPolicy` and the encryption.
 
 use super::{
-    super::{access::Verb, input::json::Items},
-    Call, Queue, answer,
+    super::access::Verb,
+    Answer, Call, Fields, Queue, answer,
     fault::{Fault, Kind},
+    parts::items,
     queue_of_arn,
 };
-use axum::{body::Body, http::Response};
 use dueq_model::{DeadForm, MAX_DELAY_MS, SQS_UNLIMITED_ATTEMPTS, TopicName, TopicSettings};
-use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -108,10 +107,9 @@ impl Changes {
                     _ if is_fifo => {}
                     "ContentBasedDeduplication" => return Err(unknown(known)),
                     _ => {
-                        let message = format!(
+                        return Kind::InvalidAttributeName.refuse(format!(
                             "You can specify the {known} only when FifoQueue is set to true."
-                        );
-                        return Err(Fault::new(Kind::InvalidAttributeName, message));
+                        ));
                     }
                 }
                 let word = words.iter().find(|word| word.eq_ignore_ascii_case(&value));
@@ -288,19 +286,8 @@ fn settings_of(call: &Call<'_>, queue: &Queue) -> BTreeMap<&'static str, String>
     shown
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct GetQueueAttributes {
-    queue_url: Option<String>,
-    attribute_names: Option<Items<String>>,
-}
-
-pub async fn get_queue_attributes(
-    call: &Call<'_>,
-    request: GetQueueAttributes,
-) -> Result<Response<Body>, Fault> {
-    let mut queue = call.queue(request.queue_url.as_deref()).await?;
-    let wanted = request.attribute_names.map(|names| names.0).unwrap_or_default();
+pub async fn get_queue_attributes(call: &Call<'_>, queue: Queue, fields: Fields) -> Answer {
+    let wanted = items(fields.attribute_names);
     let is_known = |name: &str| {
         let listed = [&TEXTS[..], &COUNTS, &FACTS, &["All", FIFO, REDRIVE]];
         listed.iter().any(|names| names.contains(&name))
@@ -311,19 +298,13 @@ pub async fn get_queue_attributes(
         return Err(unknown(name));
     }
     let has = |name: &str| wanted.iter().any(|wanted| wanted == name || wanted == "All");
-    let mut counts = BTreeMap::new();
-    if COUNTS.iter().any(|name| has(name)) {
-        let (topic, snapshot) = call.state.store.topic(&queue.name).await?;
-        queue.topic = topic;
-        let ready = snapshot.ready + snapshot.blocked;
-        for (name, count) in COUNTS.into_iter().zip([ready, snapshot.leased, snapshot.delayed]) {
-            counts.insert(name, count.to_string());
-        }
-    } else if let Some(topic) = call.state.store.fresh_topic(&queue.name).await? {
-        queue.topic = topic;
-    }
     let mut shown = settings_of(call, &queue);
-    shown.append(&mut counts);
+    if COUNTS.iter().any(|name| has(name)) {
+        let (_, snapshot) = call.state.store.topic(&queue.name).await?;
+        let ready = snapshot.ready + snapshot.blocked;
+        let counts = [ready, snapshot.leased, snapshot.delayed].map(|count| count.to_string());
+        shown.extend(COUNTS.into_iter().zip(counts));
+    }
     shown.retain(|name, _| has(name));
     match shown.is_empty() {
         true => super::done(),

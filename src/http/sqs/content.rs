@@ -12,7 +12,6 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use dueq_model::{
     Body, Content, MASK, MAX_HEADERS, MAX_HEADERS_BYTES, SqsAttribute, SqsParts, is_own_header,
-    masked,
 };
 use md5::{Digest, Md5};
 use serde::{Deserialize, Serialize, de::IgnoredAny};
@@ -50,7 +49,9 @@ impl From<&SqsAttribute> for AttributeValue {
 
 /// Can a message have this text, and XML?
 pub fn is_legal(text: &str) -> bool {
-    !text.contains(is_illegal)
+    // Most texts have none of the bytes that one of these begins with, and bytes are looked at sixteen at once.
+    let may_be = |byte: u8| byte < b' ' || byte == 0xef;
+    !text.bytes().fold(false, |found, byte| found | may_be(byte)) || !text.contains(is_illegal)
 }
 
 /// Can XML not have this character?
@@ -58,15 +59,11 @@ pub fn is_illegal(c: char) -> bool {
     matches!(c, '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}')
 }
 
-fn refuse(message: String) -> Fault {
-    Fault::new(Kind::InvalidParameterValue, message)
-}
-
 /// Reads and checks the attributes of a message.
 pub fn read_attributes(given: Option<Pairs<AttributeValue>>) -> Result<Attributes, Fault> {
     let given = given.map(|given| given.0).unwrap_or_default();
     if given.len() > MAX_ATTRIBUTES {
-        return Err(refuse(format!(
+        return Err(Fault::bad(format!(
             "Number of message attributes [{}] exceeds the allowed maximum [{MAX_ATTRIBUTES}].",
             given.len()
         )));
@@ -89,20 +86,22 @@ fn check_name(name: &str) -> Result<(), Fault> {
     {
         let rule = "An attribute name has 1 to 256 of the characters A-Z a-z 0-9 _ - . It must not begin or end with a dot, \
             have two in a row, or begin with AWS. or Amazon.";
-        return Err(refuse(format!("Message (user) attribute name '{name}' is invalid. {rule}")));
+        return Err(Fault::bad(format!(
+            "Message (user) attribute name '{name}' is invalid. {rule}"
+        )));
     }
     Ok(())
 }
 
 fn read_attribute(name: &str, value: AttributeValue) -> Result<SqsAttribute, Fault> {
     let kind = value.data_type.filter(|kind| !kind.is_empty()).ok_or_else(|| {
-        refuse(format!(
+        Fault::bad(format!(
             "The message attribute '{name}' must contain non-empty message attribute type."
         ))
     })?;
     let base = kind.split('.').next().unwrap_or_default();
     if kind.len() > MAX_NAME || !["String", "Number", "Binary"].contains(&base) {
-        return Err(refuse(format!(
+        return Err(Fault::bad(format!(
             "The type of message (user) attribute '{name}' is invalid. You must use only the following supported type \
                 prefixes: Binary, Number, String."
         )));
@@ -110,22 +109,22 @@ fn read_attribute(name: &str, value: AttributeValue) -> Result<SqsAttribute, Fau
     let is_binary = base == "Binary";
     let text = if is_binary { value.binary_value } else { value.string_value };
     let text = text.filter(|text| !text.is_empty()).ok_or_else(|| {
-        refuse(format!(
+        Fault::bad(format!(
             "Message (user) attribute '{name}' must contain a non-empty value of type '{}'.",
             if is_binary { "Binary" } else { "String" }
         ))
     })?;
     if is_binary && STANDARD.decode(&text).is_err() {
-        let message = format!("The value of attribute '{name}' is not in base64.");
-        return Err(Fault::new(Kind::Serialization, message));
+        return Kind::Serialization
+            .refuse(format!("The value of attribute '{name}' is not in base64."));
     }
     if !is_binary && !is_legal(&text) {
-        return Err(refuse(format!(
+        return Err(Fault::bad(format!(
             "Invalid binary character was found in the message attribute '{name}'."
         )));
     }
     if base == "Number" && !is_number(&text) {
-        return Err(refuse(format!(
+        return Err(Fault::bad(format!(
             "Can't cast the value of message (user) attribute '{name}' to a number."
         )));
     }
@@ -218,15 +217,12 @@ pub fn to_body(text: String, attributes: Attributes, mut parts: SqsParts) -> Bod
 
 /// The attributes of a message. Headers that cannot be attributes are left out.
 pub fn attributes_of(body: &Body) -> Attributes {
-    let headers = match &body.secrets {
-        None => Cow::Borrowed(&body.headers),
-        Some(secrets) => Cow::Owned(masked(&body.headers, |name| secrets.has(name))),
-    };
     let attribute = |(name, value): (&String, &String)| {
         let is_good = check_name(name).is_ok() && !value.is_empty();
         let value = value.clone();
         is_good.then(|| (name.clone(), SqsAttribute { kind: "String".to_owned(), value }))
     };
+    let headers = body.shown_headers(None);
     let mut attributes: Attributes = headers.iter().filter_map(attribute).collect();
     attributes.extend(body.sqs.iter().flat_map(|parts| parts.attributes.clone()));
     attributes

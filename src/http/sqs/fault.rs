@@ -32,6 +32,11 @@ macro_rules! kinds {
                     $(Self::$Kind => ($status, $shape, $code),)*
                 }
             }
+
+            /// Refuses what was asked for.
+            pub fn refuse<T>(self, message: impl Into<Cow<'static, str>>) -> Result<T, Fault> {
+                Err(Fault::new(self, message))
+            }
         }
     };
 }
@@ -86,6 +91,11 @@ impl Fault {
         Self { kind, message, problem: None }
     }
 
+    /// A parameter has a wrong value.
+    pub fn bad(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Kind::InvalidParameterValue, message)
+    }
+
     /// There is no such queue.
     pub fn no_queue() -> Self {
         Self::new(Kind::QueueDoesNotExist, "The specified queue does not exist.")
@@ -97,10 +107,10 @@ impl Fault {
         Self::new(Kind::MissingParameter, message)
     }
 
-    /// A parameter has a wrong value.
+    /// The same, in AWS's words.
     pub fn invalid(value: impl std::fmt::Display, name: &str, reason: &str) -> Self {
         let message = format!("Value {value} for parameter {name} is invalid. Reason: {reason}");
-        Self::new(Kind::InvalidParameterValue, message)
+        Self::bad(message)
     }
 
     /// Code, message and whether the sender is to blame, for one entry of a batch.

@@ -20,10 +20,11 @@ mod settle;
 mod tags;
 
 pub(super) use fault::finish;
+use parts::Request as Fields;
 pub use queues::SqsWaits;
 
 use super::{
-    AppState,
+    ANSWER_BYTES, ANSWER_HEADERS, AppState,
     access::{Caller, Need, Verb},
     guard::{Operation, trace::Trace},
     request::extract::Payload,
@@ -34,7 +35,7 @@ use axum::{
     body::Body,
     extract::{MatchedPath, Request, State},
     handler::Handler,
-    http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri, header},
     response::IntoResponse,
     routing::post,
 };
@@ -44,37 +45,47 @@ use fault::{Fault, Kind};
 use serde::{Serialize, de::DeserializeOwned};
 use std::sync::Arc;
 
+/// What comes of an action.
+type Answer = Result<Response<Body>, Fault>;
+
 /// The media type of requests and answers.
 const JSON: HeaderValue = HeaderValue::from_static("application/x-amz-json-1.0");
 /// The header that names an action.
 pub(super) const TARGET: &str = "x-amz-target";
+const TRACE_ID: HeaderName = HeaderName::from_static("x-amzn-trace-id");
 
 /// Declares the actions: what each needs of the key, and what carries it out.
 macro_rules! actions {
-    ($($name:literal $need:expr => $run:path $(: $alone:ident)?;)*) => {
+    ($($name:literal $need:expr => $run:path $(: $how:ident)?;)*) => {
         /// Actions, the names of their operations in metrics and logs, and what each needs of the key.
         const ACTIONS: &[(&str, &str, Need)] = &[$(($name, concat!("sqs", $name), $need),)*];
 
         /// Runs the action.
-        async fn dispatch(call: &Call<'_>, payload: Payload) -> Result<Response<Body>, Fault> {
+        async fn dispatch(call: &Call<'_>, payload: Payload) -> Answer {
             let name = action(&payload.headers).unwrap_or_default();
             match name {
                 $($name if call.path.is_none() || !ELSEWHERE.contains(&name) => {
-                    $run(call, actions!(@read payload $($alone)?)).await
+                    actions!(@run $run, call, payload $($how)?)
                 })*
-                name => {
-                    let message = format!("The action {name} is not valid for this endpoint.");
-                    Err(Fault::new(Kind::InvalidAction, message))
-                }
+                name => Kind::InvalidAction
+                    .refuse(format!("The action {name} is not valid for this endpoint.")),
             }
         }
     };
-    (@read $payload:ident) => { read(&$payload)? };
+    // Each in a box of its own, so that none takes the room of the largest.
+    (@run $run:path, $call:ident, $payload:ident) => {
+        Box::pin($run($call, read(&$payload)?)).await
+    };
     // A long poll would hold the body's memory.
-    (@read $payload:ident without_body) => {{
+    (@run $run:path, $call:ident, $payload:ident without_body) => {{
         let request = read(&$payload)?;
         drop($payload);
-        request
+        Box::pin($run($call, request)).await
+    }};
+    (@run $run:path, $call:ident, $payload:ident of_queue) => {{
+        let fields: Fields = read(&$payload)?;
+        let queue = $call.fresh($call.named(fields.queue_url.as_deref())?).await?;
+        Box::pin($run($call, queue, fields)).await
     }};
 }
 
@@ -89,17 +100,17 @@ actions! {
     // A key that may do anything to a queue may know its URL.
     "GetQueueUrl" Need::Key => queues::get_queue_url;
     "ListQueues" Need::Some(Verb::Read) => queues::list_queues;
-    "GetQueueAttributes" Need::Body(Verb::Read) => attributes::get_queue_attributes;
-    "ListDeadLetterSourceQueues" Need::Body(Verb::Read) => queues::list_sources;
-    "ListQueueTags" Need::Body(Verb::Read) => tags::list_queue_tags;
+    "GetQueueAttributes" Need::Body(Verb::Read) => attributes::get_queue_attributes: of_queue;
+    "ListDeadLetterSourceQueues" Need::Body(Verb::Read) => queues::list_sources: of_queue;
+    "ListQueueTags" Need::Body(Verb::Read) => tags::list_queue_tags: of_queue;
     "CreateQueue" Need::Body(Verb::Configure) => queues::create_queue;
-    "SetQueueAttributes" Need::Body(Verb::Configure) => queues::set_queue_attributes;
-    "TagQueue" Need::Body(Verb::Configure) => tags::tag_queue;
-    "UntagQueue" Need::Body(Verb::Configure) => tags::untag_queue;
-    "AddPermission" Need::Body(Verb::Configure) => permissions::add_permission;
-    "RemovePermission" Need::Body(Verb::Configure) => permissions::remove_permission;
-    "DeleteQueue" Need::Body(Verb::Configure) => queues::delete_queue;
-    "PurgeQueue" Need::Body(Verb::Operate) => queues::purge_queue;
+    "SetQueueAttributes" Need::Body(Verb::Configure) => queues::set_queue_attributes: of_queue;
+    "TagQueue" Need::Body(Verb::Configure) => tags::tag_queue: of_queue;
+    "UntagQueue" Need::Body(Verb::Configure) => tags::untag_queue: of_queue;
+    "AddPermission" Need::Body(Verb::Configure) => permissions::add_permission: of_queue;
+    "RemovePermission" Need::Body(Verb::Configure) => permissions::remove_permission: of_queue;
+    "DeleteQueue" Need::Body(Verb::Configure) => queues::delete_queue: of_queue;
+    "PurgeQueue" Need::Body(Verb::Operate) => queues::purge_queue: of_queue;
     "StartMessageMoveTask" Need::Body(Verb::Operate) => moves::start_move;
     "CancelMessageMoveTask" Need::Body(Verb::Operate) => moves::cancel_move;
     "ListMessageMoveTasks" Need::Body(Verb::Read) => moves::list_moves;
@@ -108,14 +119,13 @@ actions! {
 /// Actions that are not about the queue at whose URL they are asked for.
 const ELSEWHERE: [&str; 2] = ["CreateQueue", "ListQueues"];
 
-/// The routes. They are no part of the OpenAPI document: the protocol has a model of its own.
+/// Where SQS's requests go. These routes are no part of the OpenAPI document: the protocol has a model of its own.
+pub(super) const ROUTES: [&str; 4] = ["/sqs", "/sqs/", "/sqs/{queue}", "/sqs/{account}/{queue}"];
+
+/// The routes.
 pub(super) fn routes() -> Router<AppState> {
-    Router::new()
-        .route("/", post(serve_elsewhere))
-        .route("/sqs", post(serve))
-        .route("/sqs/", post(serve))
-        .route("/sqs/{queue}", post(serve))
-        .route("/sqs/{account}/{queue}", post(serve))
+    let routes = Router::new().route("/", post(serve_elsewhere));
+    ROUTES.into_iter().fold(routes, |routes, path| routes.route(path, post(serve)))
 }
 
 /// Is this a request of SQS's: by its path, or since it names an action and goes to `/` or `/{account}/{queue}`, where SDKs
@@ -178,12 +188,15 @@ struct Call<'a> {
     trace: Trace,
     /// The queue that the path names.
     path: Option<String>,
-    /// The URL of the server as the client knows it, with `/sqs`.
-    base: String,
-    region: String,
+    /// The host that the client has asked.
+    host: Option<String>,
+    /// The region that it has signed for.
+    region: Option<String>,
     /// That of AWS X-Ray, which messages without one of their own are sent with.
     trace_header: Option<String>,
     activity: Option<Arc<Activity>>,
+    /// Bytes of the body, which no message in it exceeds.
+    bytes: usize,
 }
 
 /// A queue that the caller may do to what the action does.
@@ -212,49 +225,38 @@ fn is_fifo(name: &TopicName) -> bool {
     name.as_str().ends_with(".fifo")
 }
 
-async fn serve(
+pub(super) async fn serve(
     State(state): State<AppState>,
     uri: Uri,
     caller: Caller,
     trace: Trace,
     payload: Payload,
 ) -> Response<Body> {
-    let headers = &payload.headers;
-    let of_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let authorization = headers.get(header::AUTHORIZATION);
-    let region = authorization.and_then(|value| Some(credential(value.as_bytes())?.1.to_owned()));
+    let text = |name: HeaderName| payload.headers.get(name)?.to_str().ok();
+    let of_type = text(header::CONTENT_TYPE);
+    let signed = payload.headers.get(header::AUTHORIZATION);
+    let signed = signed.and_then(|value| credential(value.as_bytes()));
+    let path = Some(uri.path().trim_end_matches('/')).filter(|path| !["", "/sqs"].contains(path));
+    let path = path.map(str::to_owned);
+    // It holds the head's memory, and with it the body's.
+    drop(uri);
     let call = Call {
-        base: base(&state, headers),
         state: &state,
         caller,
         trace,
-        path: Some(uri.path().trim_end_matches('/'))
-            .filter(|path| !["", "/sqs"].contains(path))
-            .map(|path| path.to_owned()),
-        region: region.unwrap_or_else(|| "us-east-1".to_owned()),
-        trace_header: headers
-            .get("x-amzn-trace-id")
-            .and_then(|value| Some(value.to_str().ok()?.to_owned())),
+        path,
+        host: text(header::HOST).map(str::to_owned),
+        region: signed.map(|(_, region)| region.to_owned()),
+        trace_header: text(TRACE_ID).map(str::to_owned),
         activity: payload.activity.clone(),
+        bytes: payload.bytes.len(),
     };
     let answer = match of_type {
         Some(it) if it.starts_with("application/x-amz-json-1.") => dispatch(&call, payload).await,
-        _ => {
-            let message = "the request must be sent as content-type: application/x-amz-json-1.0";
-            Err(Fault::new(Kind::Serialization, message))
-        }
+        _ => Kind::Serialization
+            .refuse("the request must be sent as content-type: application/x-amz-json-1.0"),
     };
     answer.unwrap_or_else(Fault::into_response)
-}
-
-/// The server's URL as the client knows it: the public one, or what `Host` says.
-fn base(state: &AppState, headers: &HeaderMap) -> String {
-    if !state.public_url.origin().is_empty() {
-        return format!("{}/sqs", state.public_url.url());
-    }
-    let scheme = if state.access.is_https() { "https" } else { "http" };
-    let host = headers.get(header::HOST).and_then(|value| value.to_str().ok());
-    format!("{scheme}://{}/sqs", host.unwrap_or("localhost"))
 }
 
 /// Reads the body.
@@ -267,38 +269,57 @@ fn read<T: DeserializeOwned + Send>(payload: &Payload) -> Result<T, Fault> {
 }
 
 /// A successful answer.
-fn answer(value: &impl Serialize) -> Result<Response<Body>, Fault> {
-    let body = serde_json::to_vec(value).map_err(|_| dueq_model::error::Error::Internal)?;
-    Ok(([(header::CONTENT_TYPE, JSON)], body).into_response())
+fn answer(value: &impl Serialize) -> Answer {
+    let mut body = Vec::with_capacity(ANSWER_BYTES);
+    serde_json::to_writer(&mut body, value).map_err(|_| dueq_model::error::Error::Internal)?;
+    let mut response = Response::new(Body::from(body));
+    response.headers_mut().reserve(ANSWER_HEADERS);
+    response.headers_mut().insert(header::CONTENT_TYPE, JSON);
+    Ok(response)
 }
 
 /// One that says nothing.
-fn done() -> Result<Response<Body>, Fault> {
+fn done() -> Answer {
     answer(&serde_json::json!({}))
 }
 
 impl Call<'_> {
-    /// The queue that the path or the body names.
-    async fn queue(&self, url: Option<&str>) -> Result<Queue, Fault> {
+    /// The name of the queue that the path or the body names, if the caller may do to it what the action does.
+    fn named(&self, url: Option<&str>) -> Result<TopicName, Fault> {
         let url = url.or(self.path.as_deref()).filter(|url| !url.is_empty());
         let url = url.ok_or_else(|| Fault::missing("QueueUrl"))?;
-        let name = url.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-        self.known(&queue_name(name)?).await
+        let name = queue_name(url.trim_end_matches('/').rsplit('/').next().unwrap_or_default())?;
+        self.caller.check_topic(&name)?;
+        Ok(name)
     }
 
-    /// The queue of this name, if the caller may do to it what the action does.
-    async fn known(&self, name: &TopicName) -> Result<Queue, Fault> {
-        self.caller.check_topic(name)?;
-        let topic = self.state.store.known_topic(name).await?.ok_or_else(Fault::no_queue)?;
-        Ok(Queue { name: name.clone(), topic })
+    /// That queue as this instance knows it. Where that is out of date, the store refuses what is done with it, and reads it again.
+    async fn queue(&self, url: Option<&str>) -> Result<Queue, Fault> {
+        let name = self.named(url)?;
+        let topic = self.state.store.known_topic(&name).await?.ok_or_else(Fault::no_queue)?;
+        Ok(Queue { name, topic })
     }
 
+    /// The queue as Redis has it now, for what other instances may have changed.
+    async fn fresh(&self, name: TopicName) -> Result<Queue, Fault> {
+        let topic = self.state.store.fresh_topic(&name).await?.ok_or_else(Fault::no_queue)?;
+        Ok(Queue { name, topic })
+    }
+
+    /// Of the server as the client knows it: by its public URL, or what `Host` says.
     fn url(&self, name: &TopicName) -> String {
-        format!("{}/{}/{name}", self.base, self.state.sqs_account)
+        let (state, host) = (self.state, self.host.as_deref().unwrap_or("localhost"));
+        let scheme = if state.access.is_https() { "https" } else { "http" };
+        let base = match state.public_url.origin() {
+            "" => format!("{scheme}://{host}"),
+            _ => state.public_url.url(),
+        };
+        format!("{base}/sqs/{}/{name}", state.sqs_account)
     }
 
     fn arn(&self, name: &TopicName) -> String {
-        format!("arn:aws:sqs:{}:{}:{name}", self.region, self.state.sqs_account)
+        let region = self.region.as_deref().unwrap_or("us-east-1");
+        format!("arn:aws:sqs:{region}:{}:{name}", self.state.sqs_account)
     }
 }
 

@@ -8,12 +8,54 @@ use serde::{
     Deserialize, Deserializer, Serialize,
     de::{IgnoredAny, MapAccess, Visitor},
 };
-use std::{fmt, marker::PhantomData};
+use std::{fmt, marker::PhantomData, ops::RangeInclusive};
 
 /// Entries of a batch, at most.
 const MAX_ENTRIES: usize = 10;
 /// Entries of an object that are kept, at most: one more than any may have.
 const MAX_PAIRS: usize = 51;
+
+/// The fields of actions that are seldom asked for; those of messages have their own.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Request {
+    pub queue_url: Option<String>,
+    pub queue_name: Option<String>,
+    pub queue_name_prefix: Option<String>,
+    pub max_results: Option<i64>,
+    pub next_token: Option<String>,
+    pub attribute_names: Option<Items<String>>,
+    pub attributes: Option<Pairs<String>>,
+    #[serde(alias = "tags")]
+    pub tags: Option<Pairs<String>>,
+    pub tag_keys: Option<Items<String>>,
+    pub label: Option<String>,
+    #[serde(rename = "AWSAccountIds")]
+    pub account_ids: Option<Items<String>>,
+    pub actions: Option<Items<String>>,
+    pub source_arn: Option<String>,
+    pub destination_arn: Option<String>,
+    pub max_number_of_messages_per_second: Option<i64>,
+    pub task_handle: Option<String>,
+}
+
+/// The items of a list, none where it was left out.
+pub fn items<T>(given: Option<Items<T>>) -> Vec<T> {
+    given.map(|given| given.0).unwrap_or_default()
+}
+
+/// The number, if it is in the range. `must`: what the refusal says of it.
+pub fn in_range(
+    value: i64,
+    range: RangeInclusive<i64>,
+    name: &str,
+    must: &str,
+) -> Result<i64, Fault> {
+    match range.contains(&value) {
+        true => Ok(value),
+        false => Err(Fault::invalid(value, name, &format!("Must be {must}, if provided."))),
+    }
+}
 
 /// Is this text of the characters that names of queues and IDs of entries have?
 pub fn is_plain(text: &str) -> bool {
@@ -27,27 +69,26 @@ pub fn entries<T>(
     id: impl Fn(&T) -> &str,
     what: &str,
 ) -> Result<Vec<T>, Fault> {
-    let entries = entries.map(|entries| entries.0).unwrap_or_default();
+    let entries = items(entries);
     if entries.is_empty() {
         let message = format!("There should be at least one {what} in the request.");
-        return Err(Fault::new(Kind::EmptyBatchRequest, message));
+        return Kind::EmptyBatchRequest.refuse(message);
     }
-    if entries.len() > MAX_ENTRIES {
-        let message = format!(
-            "Maximum number of entries per request are {MAX_ENTRIES}. You have sent {}.",
-            entries.len()
-        );
-        return Err(Fault::new(Kind::TooManyEntriesInBatchRequest, message));
+    let many = entries.len();
+    if many > MAX_ENTRIES {
+        return Kind::TooManyEntriesInBatchRequest.refuse(format!(
+            "Maximum number of entries per request are {MAX_ENTRIES}. You have sent {many}."
+        ));
     }
     for (at, entry) in entries.iter().enumerate() {
         let name = id(entry);
         if name.len() > 80 || !is_plain(name) {
             let message = "A batch entry id can only contain alphanumeric characters, hyphens and underscores. It can be at \
                 most 80 letters long.";
-            return Err(Fault::new(Kind::InvalidBatchEntryId, message));
+            return Kind::InvalidBatchEntryId.refuse(message);
         }
         if entries[..at].iter().any(|other| id(other) == name) {
-            return Err(Fault::new(Kind::BatchEntryIdsNotDistinct, format!("Id {name} repeated.")));
+            return Kind::BatchEntryIdsNotDistinct.refuse(format!("Id {name} repeated."));
         }
     }
     Ok(entries)

@@ -2,14 +2,13 @@
 //! decide who may do what.
 
 use super::{
-    super::input::json::Items,
-    Call, Queue,
+    super::args::is_account,
+    Answer, Call, Fields, Queue,
     fault::{Fault, Kind},
+    parts::{is_plain, items},
     queues::change,
 };
-use axum::{body::Body, http::Response};
 use dueq_model::TopicSettings;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 const POLICY: &str = "Policy";
@@ -30,16 +29,6 @@ const ACTIONS: [&str; 9] = [
     "SendMessage",
 ];
 
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct Permission {
-    queue_url: Option<String>,
-    label: Option<String>,
-    #[serde(rename = "AWSAccountIds")]
-    accounts: Option<Items<String>>,
-    actions: Option<Items<String>>,
-}
-
 /// A policy with its statements, and those apart.
 fn policy(settings: &TopicSettings) -> (Value, Vec<Value>) {
     let text = settings.sqs.as_ref().and_then(|sqs| sqs.attributes.get(POLICY));
@@ -53,22 +42,15 @@ fn policy(settings: &TopicSettings) -> (Value, Vec<Value>) {
     (policy, statements)
 }
 
-/// The queue, the label, and whether a statement has it.
-async fn labelled(call: &Call<'_>, request: &Permission) -> Result<(Queue, String, bool), Fault> {
-    let mut queue = call.queue(request.queue_url.as_deref()).await?;
-    let label = request.label.clone().ok_or_else(|| Fault::missing("Label"))?;
-    queue.topic = call.state.store.fresh_topic(&queue.name).await?.ok_or_else(Fault::no_queue)?;
+/// The label, and whether a statement of the queue has it.
+fn labelled(queue: &Queue, label: Option<String>) -> Result<(String, bool), Fault> {
+    let label = label.ok_or_else(|| Fault::missing("Label"))?;
     let has = policy(&queue.topic.settings).1.iter().any(|it| it["Sid"] == *label);
-    Ok((queue, label, has))
+    Ok((label, has))
 }
 
 /// Replaces the statement of this label.
-async fn replace(
-    call: &Call<'_>,
-    queue: &Queue,
-    label: &str,
-    new: Option<Value>,
-) -> Result<Response<Body>, Fault> {
+async fn replace(call: &Call<'_>, queue: &Queue, label: &str, new: Option<Value>) -> Answer {
     change(call, queue, |settings| {
         let (mut policy, mut statements) = policy(settings);
         statements.retain(|it| it["Sid"] != *label);
@@ -88,15 +70,13 @@ async fn replace(
     .await
 }
 
-pub async fn add_permission(call: &Call<'_>, request: Permission) -> Result<Response<Body>, Fault> {
-    let (queue, label, has) = labelled(call, &request).await?;
-    let items = |items: Option<Items<String>>| items.map(|items| items.0).unwrap_or_default();
-    let (accounts, actions) = (items(request.accounts), items(request.actions));
+pub async fn add_permission(call: &Call<'_>, queue: Queue, fields: Fields) -> Answer {
+    let (label, has) = labelled(&queue, fields.label)?;
+    let (accounts, actions) = (items(fields.account_ids), items(fields.actions));
     if has {
         return Err(Fault::invalid(label, "Label", "Already exists."));
     }
-    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-    if !(1..=MAX_LABEL).contains(&label.len()) || !label.bytes().all(is_word) {
+    if label.len() > MAX_LABEL || !is_plain(&label) {
         let reason =
             "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length.";
         return Err(Fault::invalid(label, "Label", reason));
@@ -110,11 +90,10 @@ pub async fn add_permission(call: &Call<'_>, request: Permission) -> Result<Resp
     }
     if actions.len() > MAX_ACTIONS {
         let many = actions.len();
-        let message = format!("{many} Actions were found, maximum allowed is {MAX_ACTIONS}.");
-        return Err(Fault::new(Kind::OverLimit, message));
+        return Kind::OverLimit
+            .refuse(format!("{many} Actions were found, maximum allowed is {MAX_ACTIONS}."));
     }
-    let is_account = |id: &String| id.len() == 12 && id.bytes().all(|byte| byte.is_ascii_digit());
-    if accounts.is_empty() || !accounts.iter().all(is_account) {
+    if accounts.is_empty() || !accounts.iter().all(|id| is_account(id)) {
         let given = format!("[{}]", accounts.join(", "));
         return Err(Fault::invalid(given, "PrincipalId", "Unable to verify."));
     }
@@ -134,11 +113,8 @@ pub async fn add_permission(call: &Call<'_>, request: Permission) -> Result<Resp
     replace(call, &queue, &label, Some(new)).await
 }
 
-pub async fn remove_permission(
-    call: &Call<'_>,
-    request: Permission,
-) -> Result<Response<Body>, Fault> {
-    let (queue, label, has) = labelled(call, &request).await?;
+pub async fn remove_permission(call: &Call<'_>, queue: Queue, fields: Fields) -> Answer {
+    let (label, has) = labelled(&queue, fields.label)?;
     match has {
         true => replace(call, &queue, &label, None).await,
         false => Err(Fault::invalid(label, "Label", "can't find label.")),

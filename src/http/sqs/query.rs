@@ -9,7 +9,12 @@ use super::{
     content::is_illegal,
     fault::{QUERY_ERROR, REQUEST_ID},
 };
-use crate::{AppState, problem::Problem, request::extract::Payload, server::activity::Activity};
+use crate::{
+    AppState,
+    problem::{Code, Problem},
+    request::extract::{Payload, is_text},
+    server::activity::Activity,
+};
 use axum::{
     body::Body,
     extract::{FromRequest, Request},
@@ -127,7 +132,13 @@ pub async fn translate(state: &AppState, request: &mut Request) -> (String, Resu
         let (parts, body) = take(request).into_parts();
         *request = Request::from_parts(parts.clone(), Body::empty());
         match Payload::from_request(Request::from_parts(parts, body), state).await {
-            Ok(whole) => payload = Some(whole),
+            Ok(whole) if is_text(&whole.bytes) && is_text(query.as_bytes()) => {
+                payload = Some(whole)
+            }
+            Ok(_) => {
+                let detail = "the decoded parameters are not valid UTF-8";
+                read = Err(Problem::new(Code::MalformedBody, detail));
+            }
             Err(problem) => read = Err(problem),
         }
     }

@@ -2,18 +2,17 @@
 
 use super::{
     super::{access::Verb, request::cursor, topics::readable},
-    Call, Queue, answer,
+    Answer, Call, Fields, Queue, answer,
     attributes::{Attributes, Changes, MAX_KEPT},
     done,
     fault::{Fault, Kind},
-    parts::{Pairs, is_plain},
+    parts::{in_range, is_plain},
     queue_name, tags,
 };
-use axum::{body::Body, http::Response};
 use dueq_model::{
     GroupOrder, SQS_UNLIMITED_ATTEMPTS, State, TopicName, TopicSettings, error::Error,
 };
-use serde::Deserialize;
+use futures_util::future::try_join_all;
 use serde_json::json;
 use std::{
     collections::HashMap,
@@ -54,49 +53,36 @@ impl SqsWaits {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct CreateQueue {
-    queue_name: Option<String>,
-    attributes: Option<Pairs<String>>,
-    #[serde(rename = "tags", alias = "Tags")]
-    tags: Option<Pairs<String>>,
-}
-
 /// The name of a new queue.
 fn new_name(text: &str, is_fifo: bool) -> Result<TopicName, Fault> {
     let stem = if is_fifo { text.strip_suffix(".fifo") } else { Some(text) };
     let stem = stem.filter(|stem| text.len() <= MAX_NAME && is_plain(stem));
-    let refuse = |message: &'static str| Fault::new(Kind::InvalidParameterValue, message);
-    let stem = stem.ok_or_else(|| match is_fifo {
-        true => refuse(
+    Kind::InvalidParameterValue.refuse(match stem {
+        None if is_fifo => {
             "The name of a FIFO queue can only include alphanumeric characters, hyphens, or underscores, must end with \
-                .fifo suffix and be 1 to 80 in length.",
-        ),
-        false => refuse(
-            "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length",
-        ),
-    })?;
-    if stem.starts_with(['-', '_']) {
-        return Err(refuse("The name of a queue of dueq begins with a letter or digit."));
-    }
-    queue_name(text)
+                .fifo suffix and be 1 to 80 in length."
+        }
+        None => {
+            "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length"
+        }
+        Some(stem) if stem.starts_with(['-', '_']) => {
+            "The name of a queue of dueq begins with a letter or digit."
+        }
+        Some(_) => return queue_name(text),
+    })
 }
 
-pub async fn create_queue(call: &Call<'_>, request: CreateQueue) -> Result<Response<Body>, Fault> {
-    let name = request.queue_name.ok_or_else(|| Fault::missing("QueueName"))?;
-    let given: Attributes = request.attributes.map(|it| it.0).into_iter().flatten().collect();
+pub async fn create_queue(call: &Call<'_>, fields: Fields) -> Answer {
+    let name = fields.queue_name.ok_or_else(|| Fault::missing("QueueName"))?;
+    let given: Attributes = fields.attributes.map(|it| it.0).into_iter().flatten().collect();
     let is_fifo = match given.get("FifoQueue").map(String::as_str) {
         None => false,
         Some(value) if value.eq_ignore_ascii_case("true") => true,
-        Some(_) => {
-            let message = "Unknown Attribute FifoQueue.";
-            return Err(Fault::new(Kind::InvalidAttributeName, message));
-        }
+        Some(_) => return Kind::InvalidAttributeName.refuse("Unknown Attribute FifoQueue."),
     };
     let name = new_name(&name, is_fifo)?;
     call.caller.check_topic(&name)?;
-    let tags = tags::read(&name, request.tags)?;
+    let tags = tags::read(&name, fields.tags)?;
     let changes = Changes::read(call, &name, given, true).await?;
     changes.check(None)?;
     let store = &call.state.store;
@@ -107,16 +93,16 @@ pub async fn create_queue(call: &Call<'_>, request: CreateQueue) -> Result<Respo
         if let Some(topic) = store.fresh_topic(&name).await? {
             let queue = Queue { name: name.clone(), topic };
             if let Some(attribute) = changes.differs(call, &queue) {
-                let message = format!(
+                return Kind::QueueNameExists.refuse(format!(
                     "A queue already exists with the same name and a different value for attribute {attribute}"
-                );
-                return Err(Fault::new(Kind::QueueNameExists, message));
+                ));
             }
             return answer(&json!({"QueueUrl": call.url(&name)}));
         }
         if call.state.sqs_waits.as_ref().is_some_and(|waits| waits.has("deleted", &name)) {
-            let message = "You must wait 60 seconds after deleting a queue before you can create another with the same name.";
-            return Err(Fault::new(Kind::QueueDeletedRecently, message));
+            return Kind::QueueDeletedRecently.refuse(
+                "You must wait 60 seconds after deleting a queue before you can create another with the same name.",
+            );
         }
         let new = |before: Option<&TopicSettings>| {
             if before.is_some() {
@@ -164,11 +150,7 @@ fn checked(settings: TopicSettings) -> Result<TopicSettings, Error> {
 }
 
 /// Changes what is set of a queue.
-pub async fn change(
-    call: &Call<'_>,
-    queue: &Queue,
-    change: impl Fn(&mut TopicSettings),
-) -> Result<Response<Body>, Fault> {
+pub async fn change(call: &Call<'_>, queue: &Queue, change: impl Fn(&mut TopicSettings)) -> Answer {
     let changed = |before: &TopicSettings| {
         let mut settings = TopicSettings { closing: false, ..before.clone() };
         if settings.sqs.is_none() {
@@ -182,19 +164,8 @@ pub async fn change(
     done()
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct SetQueueAttributes {
-    queue_url: Option<String>,
-    attributes: Option<Pairs<String>>,
-}
-
-pub async fn set_queue_attributes(
-    call: &Call<'_>,
-    request: SetQueueAttributes,
-) -> Result<Response<Body>, Fault> {
-    let queue = call.queue(request.queue_url.as_deref()).await?;
-    let given = request.attributes.ok_or_else(|| Fault::missing("Attributes"))?;
+pub async fn set_queue_attributes(call: &Call<'_>, queue: Queue, fields: Fields) -> Answer {
+    let given = fields.attributes.ok_or_else(|| Fault::missing("Attributes"))?;
     let given = given.0.into_iter().collect();
     let changes = Changes::read(call, &queue.name, given, false).await?;
     changes.check(queue.topic.settings.sqs.as_ref().map(|sqs| &sqs.attributes))?;
@@ -202,129 +173,76 @@ pub async fn set_queue_attributes(
     change(call, &queue, |settings| changes.onto(settings, Some(now))).await
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct GetQueueUrl {
-    queue_name: Option<String>,
-}
-
-pub async fn get_queue_url(call: &Call<'_>, request: GetQueueUrl) -> Result<Response<Body>, Fault> {
-    let name = request.queue_name.ok_or_else(|| Fault::missing("QueueName"))?;
+pub async fn get_queue_url(call: &Call<'_>, fields: Fields) -> Answer {
+    let name = fields.queue_name.ok_or_else(|| Fault::missing("QueueName"))?;
     let name = queue_name(&name)?;
     let may = |verb: &Verb| call.caller.check_verb(*verb, &name);
     if !Verb::ALL.iter().any(|verb| may(verb).is_ok()) {
         may(&Verb::Read)?;
     }
-    let topic = call.state.store.known_topic(&name).await?;
-    topic.ok_or_else(Fault::no_queue)?;
+    let Queue { name, .. } = call.fresh(name).await?;
     answer(&json!({"QueueUrl": call.url(&name)}))
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct ListQueues {
-    queue_url: Option<String>,
-    queue_name_prefix: Option<String>,
-    max_results: Option<i64>,
-    next_token: Option<String>,
+/// A page of the queues that the caller may read, by name, and the token of the next, if there is one.
+async fn page(call: &Call<'_>, fields: &Fields) -> Result<(Vec<TopicName>, Option<String>), Fault> {
+    let most = fields.max_results.unwrap_or(MAX_LISTED);
+    let most = in_range(most, 1..=MAX_LISTED, "MaxResults", "between 1 and 1000")? as usize;
+    let prefix = fields.queue_name_prefix.as_deref().unwrap_or_default();
+    let token = fields.next_token.as_deref().filter(|token| !token.is_empty());
+    let after = token.map(|token| {
+        cursor::open::<String>(&["topics", prefix], token)
+            .ok_or_else(|| Fault::invalid(token, "NextToken", "Not a token of this list."))
+    });
+    let (store, after) = (&call.state.store, after.transpose()?);
+    let mut names = readable(store, &call.caller, prefix, after.as_deref(), most + 1).await?;
+    let more = names.len() > most;
+    names.truncate(most);
+    let last = names.last().filter(|_| more);
+    let next = last.map(|last| cursor::seal(&["topics", prefix], &last.to_string()));
+    Ok((names, next))
 }
 
-/// A page of queues that the caller may read, by name: where it begins, and how many it has at most.
-struct Page<'a> {
-    /// What the names begin with.
-    prefix: &'a str,
-    after: Option<String>,
-    limit: usize,
+/// The answer that has the URLs of these queues in this field.
+fn listed(call: &Call<'_>, field: &str, names: &[TopicName], next: Option<String>) -> Answer {
+    let names = names.iter().filter(|name| !name.is_reserved());
+    let urls: Vec<_> = names.map(|name| call.url(name)).collect();
+    let mut body = serde_json::Map::new();
+    // As of AWS: an empty list of queues is left out.
+    if !urls.is_empty() || field != "QueueUrls" {
+        body.insert(field.to_owned(), urls.into());
+    }
+    body.extend(next.map(|token| ("NextToken".to_owned(), token.into())));
+    answer(&body)
 }
 
-impl<'a> Page<'a> {
-    fn read(request: &'a ListQueues) -> Result<Self, Fault> {
-        let most = request.max_results.unwrap_or(MAX_LISTED);
-        if !(1..=MAX_LISTED).contains(&most) {
-            let reason = "Must be between 1 and 1000, if provided.";
-            return Err(Fault::invalid(most, "MaxResults", reason));
-        }
-        let prefix = request.queue_name_prefix.as_deref().unwrap_or_default();
-        let token = request.next_token.as_deref().filter(|token| !token.is_empty());
-        let after = token.map(|token| {
-            cursor::open(&["topics", prefix], token)
-                .ok_or_else(|| Fault::invalid(token, "NextToken", "Not a token of this list."))
-        });
-        Ok(Self { after: after.transpose()?, prefix, limit: most as usize })
-    }
-
-    async fn names(&self, call: &Call<'_>) -> Result<Vec<TopicName>, Fault> {
-        let (store, after) = (&call.state.store, self.after.as_deref());
-        Ok(readable(store, &call.caller, self.prefix, after, self.limit + 1).await?)
-    }
-
-    fn answer(
-        &self,
-        call: &Call<'_>,
-        key: &str,
-        names: &[TopicName],
-        next: Option<&TopicName>,
-    ) -> Result<Response<Body>, Fault> {
-        let names = names.iter().filter(|name| !name.is_reserved());
-        let urls: Vec<_> = names.map(|name| call.url(name)).collect();
-        let mut body = serde_json::Map::new();
-        // As of AWS: an empty list of queues is left out.
-        if !urls.is_empty() || key != "QueueUrls" {
-            body.insert(key.to_owned(), urls.into());
-        }
-        if let Some(last) = next {
-            body.insert(
-                "NextToken".to_owned(),
-                cursor::seal(&["topics", self.prefix], &last.to_string()).into(),
-            );
-        }
-        answer(&body)
-    }
-}
-
-pub async fn list_queues(call: &Call<'_>, request: ListQueues) -> Result<Response<Body>, Fault> {
-    let page = Page::read(&request)?;
-    let mut names = page.names(call).await?;
-    let more = names.len() > page.limit;
-    names.truncate(page.limit);
+pub async fn list_queues(call: &Call<'_>, fields: Fields) -> Answer {
+    let (names, next) = page(call, &fields).await?;
     // Only who asks for pages gets them.
-    let next = names.last().filter(|_| more && request.max_results.is_some());
-    page.answer(call, "QueueUrls", &names, next)
+    listed(call, "QueueUrls", &names, next.filter(|_| fields.max_results.is_some()))
 }
 
 /// Queues whose dead letters come to this one. A page may have fewer than it could, and a next one all the same.
-pub async fn list_sources(call: &Call<'_>, request: ListQueues) -> Result<Response<Body>, Fault> {
-    let queue = call.queue(request.queue_url.as_deref()).await?;
-    let page = Page::read(&request)?;
-    let mut names = page.names(call).await?;
-    let more = names.len() > page.limit;
-    names.truncate(page.limit);
-    let next = names.last().filter(|_| more).cloned();
-    let mut sources = Vec::new();
-    for name in names {
-        let topic = call.state.store.known_topic(&name).await?;
-        if topic.is_some_and(|topic| topic.settings.dead_topic.as_ref() == Some(&queue.name)) {
-            sources.push(name);
-        }
-    }
-    page.answer(call, "queueUrls", &sources, next.as_ref())
+pub async fn list_sources(call: &Call<'_>, queue: Queue, fields: Fields) -> Answer {
+    let (names, next) = page(call, &fields).await?;
+    listed(call, "queueUrls", &sources_of(call, &queue.name, names).await?, next)
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct OneQueue {
-    queue_url: Option<String>,
+/// Those of these queues whose dead letters come to this one.
+pub async fn sources_of(
+    call: &Call<'_>,
+    dead: &TopicName,
+    names: Vec<TopicName>,
+) -> Result<Vec<TopicName>, Fault> {
+    let looks = names.into_iter().map(async |name| {
+        let topic = call.state.store.fresh_topic(&name).await?;
+        let to = topic.and_then(|topic| topic.settings.dead_topic.clone());
+        Ok::<_, Fault>(Some(name).filter(|_| to.as_ref() == Some(dead)))
+    });
+    Ok(try_join_all(looks).await?.into_iter().flatten().collect())
 }
 
-impl OneQueue {
-    /// The queue that it names.
-    pub async fn queue(&self, call: &Call<'_>) -> Result<Queue, Fault> {
-        call.queue(self.queue_url.as_deref()).await
-    }
-}
-
-pub async fn delete_queue(call: &Call<'_>, request: OneQueue) -> Result<Response<Body>, Fault> {
-    let queue = request.queue(call).await?;
+pub async fn delete_queue(call: &Call<'_>, queue: Queue, _: Fields) -> Answer {
     call.caller.check_verb(Verb::Operate, &queue.name)?;
     let messages = call.state.store.delete_topic(&queue.name, true).await?;
     call.state.sqs_waits.as_ref().inspect(|waits| waits.add("deleted", &queue.name));
@@ -333,14 +251,13 @@ pub async fn delete_queue(call: &Call<'_>, request: OneQueue) -> Result<Response
 }
 
 /// Removes all messages, those too that are in flight.
-pub async fn purge_queue(call: &Call<'_>, request: OneQueue) -> Result<Response<Body>, Fault> {
-    let queue = request.queue(call).await?;
+pub async fn purge_queue(call: &Call<'_>, queue: Queue, _: Fields) -> Answer {
     let waits = call.state.sqs_waits.as_ref();
     if waits.is_some_and(|waits| waits.has("purged", &queue.name)) {
         let name = &queue.name;
-        let message =
-            format!("Only one PurgeQueue operation on {name} is allowed every 60 seconds.");
-        return Err(Fault::new(Kind::PurgeQueueInProgress, message));
+        return Kind::PurgeQueueInProgress.refuse(format!(
+            "Only one PurgeQueue operation on {name} is allowed every 60 seconds."
+        ));
     }
     let states = [State::Blocked, State::Delayed, State::Ready, State::Leased];
     let store = &call.state.store;
@@ -350,7 +267,7 @@ pub async fn purge_queue(call: &Call<'_>, request: OneQueue) -> Result<Response<
     if done_with.cut_short {
         // SDKs repeat it, and the next one goes on.
         let left = format!("{} messages are left. Purge the queue again.", done_with.remaining);
-        return Err(Fault::new(Kind::ServiceUnavailable, left));
+        return Kind::ServiceUnavailable.refuse(left);
     }
     waits.inspect(|waits| waits.add("purged", &queue.name));
     done()

@@ -6,15 +6,13 @@ use super::{
         leases::lease::{holding, poll},
         server::budget::Hold,
     },
-    Call, JSON, Queue,
+    Answer, Call, JSON, Queue,
     content::{AttributeValue, attributes_of, md5_of, md5_of_attributes, text_of},
     fault::Fault,
+    parts::{in_range, items},
     send::{OTHER_TYPE, check_id, sequence_number},
 };
-use axum::{
-    body::Body,
-    http::{HeaderValue, Response, header},
-};
+use axum::http::{HeaderValue, header};
 use dueq_model::{EventKind, MAX_MAX_BYTES, MIN_LEASE_MS, error::Error};
 use dueq_store::{Granted, Grants, LeaseOptions, MessageRef, Nack, NackRequest};
 use futures_util::future::join_all;
@@ -89,39 +87,23 @@ impl Wanted {
     }
 }
 
-fn check_range(
-    value: i64,
-    range: std::ops::RangeInclusive<i64>,
-    name: &str,
-    reason: &str,
-) -> Result<i64, Fault> {
-    if range.contains(&value) { Ok(value) } else { Err(Fault::invalid(value, name, reason)) }
-}
-
 /// A visibility timeout that a request says, s.
 pub fn check_visibility(seconds: i64) -> Result<i64, Fault> {
-    let reason = "Must be >= 0 and <= 43200, if provided.";
-    check_range(seconds, 0..=MAX_VISIBILITY_S, "VisibilityTimeout", reason)
+    in_range(seconds, 0..=MAX_VISIBILITY_S, "VisibilityTimeout", ">= 0 and <= 43200")
 }
 
-pub async fn receive_message(
-    call: &Call<'_>,
-    request: ReceiveMessage,
-) -> Result<Response<Body>, Fault> {
+pub async fn receive_message(call: &Call<'_>, request: ReceiveMessage) -> Answer {
     let queue = call.queue(request.queue_url.as_deref()).await?;
     let most = request.max_number_of_messages.unwrap_or(1);
-    let reason = "Must be between 1 and 10, if provided.";
-    let most = check_range(most, 1..=MAX_MESSAGES, "MaxNumberOfMessages", reason)?;
+    let most = in_range(most, 1..=MAX_MESSAGES, "MaxNumberOfMessages", "between 1 and 10")?;
     let wait = request.wait_time_seconds;
     let wait = wait.unwrap_or_else(|| queue.number("ReceiveMessageWaitTimeSeconds"));
-    let reason = "Must be >= 0 and <= 20, if provided.";
-    let wait = check_range(wait, 0..=MAX_WAIT_S, "WaitTimeSeconds", reason)?;
+    let wait = in_range(wait, 0..=MAX_WAIT_S, "WaitTimeSeconds", ">= 0 and <= 20")?;
     let visibility = request.visibility_timeout.map(check_visibility).transpose()?;
     let visibility = visibility.or_else(|| queue.attribute("VisibilityTimeout").map(|_| 0));
-    let names = |names: Option<Items<String>>| names.map(|names| names.0).unwrap_or_default();
-    let mut system = names(request.attribute_names);
-    system.extend(names(request.message_system_attribute_names));
-    let wanted = Wanted { system, of_user: names(request.message_attribute_names) };
+    let mut system = items(request.attribute_names);
+    system.extend(items(request.message_system_attribute_names));
+    let wanted = Wanted { system, of_user: items(request.message_attribute_names) };
     let options = LeaseOptions {
         push: false,
         several: queue.is_fifo(),
@@ -195,7 +177,7 @@ async fn respond(
     queue: &Queue,
     wanted: &Wanted,
     (mut hold, grants): (Hold, Grants),
-) -> Result<Response<Body>, Fault> {
+) -> Answer {
     let shown = grants.messages().iter().map(|it| show(call, queue, wanted, it));
     let body = serde_json::to_vec(&Received { messages: join_all(shown).await });
     let body = body.map_err(|_| Error::Internal)?;

@@ -2,7 +2,7 @@
 
 use super::{
     super::{input::json::Items, messages::publish::check_replace},
-    Call, Queue, answer,
+    Answer, Call, Queue, answer,
     attributes::scope_in_force,
     content::{
         AttributeValue, Attributes, is_legal, md5_of, md5_of_attributes, read_attributes, size_of,
@@ -11,7 +11,6 @@ use super::{
     fault::{Fault, Kind},
     parts::{BatchAnswer, Pairs, entries},
 };
-use axum::{body::Body, http::Response};
 use dueq_model::{MAX_DELAY_MS, MessageId, SqsParts};
 use dueq_store::{Due, Idempotency, IfAbsent, MessageOptions, NewMessage, Published};
 use ring::digest::SHA256;
@@ -87,8 +86,21 @@ struct Prepared {
     sent: Sent,
 }
 
-pub async fn send_message(call: &Call<'_>, request: SendMessage) -> Result<Response<Body>, Fault> {
-    let queue = call.queue(request.queue_url.as_deref()).await?;
+/// The queue that these are sent to. Where what this instance knows of it refuses them, it is read again.
+async fn target(
+    call: &Call<'_>,
+    url: Option<&str>,
+    messages: &[SendMessage],
+) -> Result<Queue, Fault> {
+    let queue = call.queue(url).await?;
+    let has_ids = messages.iter().all(|message| message.message_deduplication_id.is_some());
+    let is_taken = check_size(&queue, call.bytes).is_ok()
+        && (!queue.is_fifo() || has_ids || deduplication_id(&queue, None, "").is_ok());
+    if is_taken { Ok(queue) } else { call.fresh(queue.name).await }
+}
+
+pub async fn send_message(call: &Call<'_>, request: SendMessage) -> Answer {
+    let queue = target(call, request.queue_url.as_deref(), std::slice::from_ref(&request)).await?;
     let Prepared { message, bytes, sent } = prepare(call, &queue, request)?;
     check_size(&queue, bytes)?;
     let mut messages = [message];
@@ -101,17 +113,16 @@ pub async fn send_message(call: &Call<'_>, request: SendMessage) -> Result<Respo
     answer(&sent.done(&published, &queue))
 }
 
-pub async fn send_message_batch(
-    call: &Call<'_>,
-    request: SendMessageBatch,
-) -> Result<Response<Body>, Fault> {
-    let queue = call.queue(request.queue_url.as_deref()).await?;
-    let batch = entries(request.entries, |entry| &entry.id, "SendMessageBatchRequestEntry")?;
+pub async fn send_message_batch(call: &Call<'_>, request: SendMessageBatch) -> Answer {
+    let batch = entries(request.entries, |entry| &entry.id, "SendMessageBatchRequestEntry");
+    let queue =
+        target(call, request.queue_url.as_deref(), batch.as_deref().unwrap_or_default()).await?;
+    let batch = batch?;
     // As with AWS, this refuses the whole batch.
     for entry in batch.iter().filter(|_| queue.is_fifo()) {
         if entry.message_group_id.is_none() {
             let message = "The request must contain the parameter MessageGroupId.";
-            return Err(Fault::new(Kind::InvalidParameterValue, message));
+            return Kind::InvalidParameterValue.refuse(message);
         }
         deduplication_id(&queue, entry.message_deduplication_id.clone(), "")?;
     }
@@ -162,7 +173,7 @@ fn prepare(call: &Call<'_>, queue: &Queue, request: SendMessage) -> Result<Prepa
     if !is_legal(&text) {
         let message = "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to \
             #xFFFD | #x10000 to #x10FFFF";
-        return Err(Fault::new(Kind::InvalidMessageContents, message));
+        return Kind::InvalidMessageContents.refuse(message);
     }
     let due = due(queue, request.delay_seconds)?;
     let attributes = read_attributes(request.message_attributes)?;
@@ -222,10 +233,9 @@ fn deduplication_id(queue: &Queue, given: Option<String>, text: &str) -> Result<
         None if queue.attribute("ContentBasedDeduplication") == Some("true") => {
             Ok(hex::encode(ring::digest::digest(&SHA256, text.as_bytes())))
         }
-        None => Err(Fault::new(
-            Kind::InvalidParameterValue,
+        None => Kind::InvalidParameterValue.refuse(
             "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly",
-        )),
+        ),
     }
 }
 
@@ -250,10 +260,9 @@ fn check_total(bytes: usize) -> Result<(), Fault> {
     if bytes <= MAX_BATCH_BYTES {
         return Ok(());
     }
-    let message = format!(
+    Kind::BatchRequestTooLong.refuse(format!(
         "Batch requests cannot be longer than {MAX_BATCH_BYTES} bytes. You have sent {bytes} bytes."
-    );
-    Err(Fault::new(Kind::BatchRequestTooLong, message))
+    ))
 }
 
 fn check_size(queue: &Queue, bytes: usize) -> Result<(), Fault> {
@@ -261,10 +270,9 @@ fn check_size(queue: &Queue, bytes: usize) -> Result<(), Fault> {
     if bytes as i64 <= most {
         return Ok(());
     }
-    let message = format!(
+    Kind::InvalidParameterValue.refuse(format!(
         "One or more parameters are invalid. Reason: Message must be shorter than {most} bytes."
-    );
-    Err(Fault::new(Kind::InvalidParameterValue, message))
+    ))
 }
 
 /// `AWSTraceHeader` is the only attribute that a sender may set.
@@ -273,14 +281,14 @@ fn read_system_attributes(given: Option<Pairs<AttributeValue>>) -> Result<Attrib
     if given.iter().any(|(name, _)| name != TRACE_HEADER) {
         let message =
             "The only message system attribute that a request may contain is AWSTraceHeader.";
-        return Err(Fault::new(Kind::InvalidParameterValue, message));
+        return Kind::InvalidParameterValue.refuse(message);
     }
     // Names that begin so are not for users.
     let renamed = given.into_iter().map(|(_, value)| ("x".to_owned(), value)).collect();
     let read = read_attributes(Some(Pairs(renamed)))?;
     if !read.values().all(|it| it.kind == "String" && it.value.len() <= MAX_TRACE_HEADER) {
-        let message = "AWSTraceHeader must be a String of at most 4096 bytes.";
-        return Err(Fault::new(Kind::InvalidParameterValue, message));
+        return Kind::InvalidParameterValue
+            .refuse("AWSTraceHeader must be a String of at most 4096 bytes.");
     }
     let renamed = read.into_values().map(|value| (TRACE_HEADER.to_owned(), value));
     Ok(renamed.collect())

@@ -6,12 +6,11 @@
 
 use super::{
     super::input::json::Items,
-    Call, Queue, answer, done,
+    Answer, Call, Queue, answer, done,
     fault::{Fault, Kind},
     parts::{BatchAnswer, entries},
     receive::{MAX_VISIBILITY_S, check_visibility},
 };
-use axum::{body::Body, http::Response};
 use dueq_model::{LeaseClaims, MessageId, error::Error};
 use dueq_store::{Ack, Extend, Nack, NackRequest};
 use futures_util::future::join_all;
@@ -52,7 +51,6 @@ struct Settled {
 struct Handle<'a> {
     text: &'a str,
     id: MessageId,
-    token: &'a str,
     claims: LeaseClaims,
 }
 
@@ -65,7 +63,7 @@ impl<'a> Handle<'a> {
             let id = MessageId::parse(id).ok()?;
             let is_of_queue = id.route()?.topic == queue.topic.number;
             let claims = call.state.store.claims_of(&id, token).filter(|_| is_of_queue)?;
-            Some(Self { text, id, token, claims })
+            Some(Self { text, id, claims })
         };
         open().ok_or_else(|| {
             // What may be good elsewhere is not quoted, since logs are kept.
@@ -96,64 +94,40 @@ impl<'a> Handle<'a> {
     }
 }
 
-pub async fn delete_message(call: &Call<'_>, request: Settle) -> Result<Response<Body>, Fault> {
+pub async fn delete_message(call: &Call<'_>, request: Settle) -> Answer {
     let queue = call.queue(request.queue_url.as_deref()).await?;
-    let handle = Handle::open(call, &queue, request.handle())?;
-    let acked = call.state.store.settle(handle.id, handle.token, Ack::default()).await;
-    deleted(call, &queue, &handle, acked).await?;
+    delete(call, &queue, &request).await?;
     done()
 }
 
-pub async fn delete_message_batch(
-    call: &Call<'_>,
-    request: SettleBatch,
-) -> Result<Response<Body>, Fault> {
+pub async fn delete_message_batch(call: &Call<'_>, request: SettleBatch) -> Answer {
     let queue = call.queue(request.queue_url.as_deref()).await?;
     let batch = entries(request.entries, |entry| &entry.id, "DeleteMessageBatchRequestEntry")?;
     call.trace.counts(batch.len());
-    let open = |entry| Handle::open(call, &queue, Settle::handle(entry));
-    let handles: Vec<_> = batch.iter().map(open).collect();
-    let ack = |handle: &Handle<'_>| (handle.id, handle.token.to_owned(), Ack::default());
-    let acks: Vec<_> = handles.iter().flatten().map(ack).collect();
-    let mut acked = call.state.store.settle_all(&acks).await.into_iter();
-    let outcomes = batch.iter().zip(handles).map(|(entry, handle)| {
-        let handle = handle.map(|handle| (handle, acked.next().unwrap_or(Err(Error::Internal))));
-        let queue = &queue;
-        async move {
-            let outcome = match handle {
-                Ok((handle, acked)) => deleted(call, queue, &handle, acked).await,
-                Err(fault) => Err(fault),
-            };
-            (entry.id.clone(), outcome.map(|()| Settled { id: entry.id.clone() }))
-        }
+    let outcomes = batch.iter().map(async |entry| {
+        let outcome = delete(call, &queue, entry).await;
+        (entry.id.clone(), outcome.map(|()| Settled { id: entry.id.clone() }))
     });
-    answer(&BatchAnswer::of(join_all(outcomes.collect::<Vec<_>>()).await))
+    answer(&BatchAnswer::of(join_all(outcomes).await))
 }
 
-/// What becomes of a delete after the ack was tried.
-async fn deleted(
-    call: &Call<'_>,
-    queue: &Queue,
-    handle: &Handle<'_>,
-    acked: Result<(), Error>,
-) -> Result<(), Fault> {
-    match acked {
+async fn delete(call: &Call<'_>, queue: &Queue, request: &Settle) -> Result<(), Fault> {
+    let handle = Handle::open(call, queue, request.handle())?;
+    let store = &call.state.store;
+    match store.settle_claimed(handle.id, handle.claims, Ack::default()).await {
         Ok(()) | Err(Error::MessageNotFound) => Ok(()),
         Err(Error::LeaseLost) => handle.act_late(call, queue, None).await,
         Err(error) => Err(error.into()),
     }
 }
 
-pub async fn change_visibility(call: &Call<'_>, request: Settle) -> Result<Response<Body>, Fault> {
+pub async fn change_visibility(call: &Call<'_>, request: Settle) -> Answer {
     let queue = call.queue(request.queue_url.as_deref()).await?;
     change(call, &queue, &request).await?;
     done()
 }
 
-pub async fn change_visibility_batch(
-    call: &Call<'_>,
-    request: SettleBatch,
-) -> Result<Response<Body>, Fault> {
+pub async fn change_visibility_batch(call: &Call<'_>, request: SettleBatch) -> Answer {
     let queue = call.queue(request.queue_url.as_deref()).await?;
     let what = "ChangeMessageVisibilityBatchRequestEntry";
     let batch = entries(request.entries, |entry| &entry.id, what)?;
@@ -179,11 +153,11 @@ async fn change(call: &Call<'_>, queue: &Queue, request: &Settle) -> Result<(), 
     let changed = match seconds {
         0 => {
             let request = NackRequest { delay_ms: Some(0), ..NackRequest::default() };
-            store.settle(handle.id, handle.token, Nack::Asked(request)).await.map(drop)
+            store.settle_claimed(handle.id, handle.claims, Nack::Asked(request)).await.map(drop)
         }
         _ => {
             let extend = Extend { lease_ms: millis as u64, shortens: true };
-            store.settle(handle.id, handle.token, extend).await.map(drop)
+            store.settle_claimed(handle.id, handle.claims, extend).await.map(drop)
         }
     };
     match changed {

@@ -1,15 +1,12 @@
 //! The tags of queues, which mean nothing to dueq.
 
 use super::{
-    super::input::json::Items,
-    Call, answer, done,
+    Answer, Call, Fields, Queue, answer, done,
     fault::{Fault, Kind},
     parts::Pairs,
-    queues::{OneQueue, change},
+    queues::change,
 };
-use axum::{body::Body, http::Response};
 use dueq_model::TopicName;
-use serde::Deserialize;
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -17,14 +14,6 @@ use std::collections::BTreeMap;
 pub const MAX_TAGS: usize = 50;
 const MAX_KEY: usize = 128;
 const MAX_VALUE: usize = 256;
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct TagQueue {
-    queue_url: Option<String>,
-    tags: Option<Pairs<String>>,
-    tag_keys: Option<Items<String>>,
-}
 
 /// Reads and checks tags of this queue.
 pub fn read(
@@ -37,45 +26,40 @@ pub fn read(
     };
     if tags.len() > MAX_TAGS {
         let message = format!("Too many tags added for queue {name}.");
-        return Err(Fault::new(Kind::InvalidParameterValue, message));
+        return Kind::InvalidParameterValue.refuse(message);
     }
     if !tags.iter().all(fits) {
-        let message = "The key of a tag has 1 to 128 characters, and the value up to 256.";
-        return Err(Fault::new(Kind::InvalidParameterValue, message));
+        return Kind::InvalidParameterValue
+            .refuse("The key of a tag has 1 to 128 characters, and the value up to 256.");
     }
     Ok(tags.into_iter().collect())
 }
 
-pub async fn list_queue_tags(call: &Call<'_>, request: OneQueue) -> Result<Response<Body>, Fault> {
-    let queue = request.queue(call).await?;
-    let topic = call.state.store.fresh_topic(&queue.name).await?.ok_or_else(Fault::no_queue)?;
-    match topic.settings.sqs.as_ref().map(|sqs| &sqs.tags).filter(|tags| !tags.is_empty()) {
+pub async fn list_queue_tags(_: &Call<'_>, queue: Queue, _: Fields) -> Answer {
+    let sqs = queue.topic.settings.sqs.as_ref();
+    match sqs.map(|sqs| &sqs.tags).filter(|tags| !tags.is_empty()) {
         Some(tags) => answer(&json!({"Tags": tags})),
         None => done(),
     }
 }
 
-pub async fn tag_queue(call: &Call<'_>, request: TagQueue) -> Result<Response<Body>, Fault> {
-    let queue = call.queue(request.queue_url.as_deref()).await?;
-    let tags = request.tags.filter(|tags| !tags.0.is_empty());
+pub async fn tag_queue(call: &Call<'_>, queue: Queue, fields: Fields) -> Answer {
+    let tags = fields.tags.filter(|tags| !tags.0.is_empty());
     let tags = read(&queue.name, Some(tags.ok_or_else(|| Fault::missing("Tags"))?))?;
     change(call, &queue, |settings| {
-        let known = &mut settings.sqs.get_or_insert_default().tags;
-        known.extend(tags.clone());
+        settings.sqs.get_or_insert_default().tags.extend(tags.clone());
     })
     .await
 }
 
-pub async fn untag_queue(call: &Call<'_>, request: TagQueue) -> Result<Response<Body>, Fault> {
-    let queue = call.queue(request.queue_url.as_deref()).await?;
-    let keys = request.tag_keys.ok_or_else(|| Fault::missing("TagKeys"))?.0;
+pub async fn untag_queue(call: &Call<'_>, queue: Queue, fields: Fields) -> Answer {
+    let keys = fields.tag_keys.ok_or_else(|| Fault::missing("TagKeys"))?.0;
     if keys.is_empty() {
-        let message = "Tag keys must be between 1 and 128 characters in length.";
-        return Err(Fault::new(Kind::InvalidParameterValue, message));
+        return Kind::InvalidParameterValue
+            .refuse("Tag keys must be between 1 and 128 characters in length.");
     }
     change(call, &queue, |settings| {
-        let known = &mut settings.sqs.get_or_insert_default().tags;
-        known.retain(|key, _| !keys.contains(key));
+        settings.sqs.get_or_insert_default().tags.retain(|key, _| !keys.contains(key));
     })
     .await
 }

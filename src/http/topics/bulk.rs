@@ -7,7 +7,7 @@ use crate::{
 use dueq_model::{
     DEFAULT_REDRIVE, MAX_REDRIVE, MessageQuery, Millis, State as MessageState, TopicName,
 };
-use dueq_store::{Change, Selected, Selection, Worked};
+use dueq_store::{Change, MovesBack, Selected, Selection, Worked};
 use std::collections::HashSet;
 
 request! {
@@ -162,7 +162,8 @@ pub async fn purge_topic(
             }
             states.sort_by_key(|state| *state != MessageState::Blocked);
             let change = Change::Purge;
-            let work = Work { change, states: &states, most: MAX_REDRIVE, spread_ms: 0 };
+            let (most, spread_ms) = (MAX_REDRIVE, 0);
+            let work = Work { change, states: &states, most, spread_ms, back: None };
             work.chosen(&cx, &name, choice).await?
         }
     };
@@ -174,8 +175,8 @@ pub async fn purge_topic(
 ///
 /// Those dead longest come first. They are ready at once, or spread over a time, with as many attempts as new messages.
 /// A dead message whose key belongs to a live message stays, and so does what `max_messages` has no room for. Ready messages that
-/// came here with `dead_form: raw` move back to the topics in which they died, if the key may publish there; not with `q`, `dry_run`
-/// or `cursor`, and not while the topic is paused. Repeat the request while some remain.
+/// came here with `dead_form: raw` move back to the topics in which they died, if the key may publish there; not with `q` or
+/// `cursor`, and not while the topic is paused. Repeat the request while some remain.
 #[utoipa::path(
     post, path = "/topics/{topic}/redrive", tag = "topics", params(TopicPath),
     request_body(content = RedriveRequest, description = "How many, and over how long"),
@@ -191,15 +192,20 @@ pub async fn redrive_topic(
 ) -> Answer {
     let RedriveRequest { max_messages, spread_ms, choice } = request;
     let (most, spread_ms, choice) = (max_messages.get(), spread_ms.millis(), choice.0);
+    let may = |to: &TopicName| cx.caller.check_verb(Verb::Publish, to).is_ok();
     let (redriven, remaining, found) = match choice.is_made() {
         false => {
-            let may = |to: &TopicName| cx.caller.check_verb(Verb::Publish, to).is_ok();
             let (round, how) = (&cx.round(), (most, spread_ms));
             all_of(&cx, cx.store.redrive_topic(round, &name, how, &may).await?)
         }
         true => {
             let states = &[MessageState::Dead];
-            let work = Work { change: Change::Redrive, states, most, spread_ms };
+            let mut work = Work { change: Change::Redrive, states, most, spread_ms, back: None };
+            if choice.dry_run && choice.q.is_none() {
+                let (topic, counts) = cx.store.topic(&name).await?;
+                let moves = topic.settings.push.is_none() && !counts.paused;
+                work.back = moves.then_some(&may);
+            }
             work.chosen(&cx, &name, choice).await?
         }
     };
@@ -230,7 +236,7 @@ pub async fn run_topic(
         None => vec![MessageState::Delayed, MessageState::Blocked],
     };
     let (most, spread_ms) = (max_messages.get(), spread_ms.millis());
-    let work = Work { change: Change::Run, states: &states, most, spread_ms };
+    let work = Work { change: Change::Run, states: &states, most, spread_ms, back: None };
     let (run, found) = work.through(&cx, &name, choice.0).await?;
     let (matched, scanned) = (found.matched.unwrap_or(0), found.scanned.unwrap_or(0));
     Ok(json(&RunResponse { run, matched, scanned, next_cursor: found.next_cursor }))
@@ -248,12 +254,17 @@ impl Choice {
     }
 }
 
+/// The states of what a redrive makes ready, or moves back.
+const REDRIVEN: &[MessageState] = &[MessageState::Dead, MessageState::Ready];
+
 /// What a request does to messages of a topic.
 struct Work<'a> {
     change: Change,
     states: &'a [MessageState],
     most: u64,
     spread_ms: Millis,
+    /// Also ready messages that would move back to a topic of which this says yes.
+    back: Option<MovesBack<'a>>,
 }
 
 /// What was found; nothing where nothing was searched.
@@ -272,19 +283,20 @@ impl Work<'_> {
         topic: &TopicName,
         choice: Choice,
     ) -> Result<(i64, Found), Problem> {
-        let Self { change, states, most, spread_ms } = *self;
+        let Self { change, states, most, spread_ms, back } = *self;
         if choice.q.is_some() {
             cx.caller.check_verb(Verb::Read, topic)?;
         }
         let query = choice.q.unwrap_or_default();
         let of_states: String = states.iter().map(|state| format!("{},", state.word())).collect();
         let list = [change.word(), topic.as_str(), &of_states, query.text()];
+        let states = if back.is_some() { REDRIVEN } else { states };
         let is_known = |(state, _): &(usize, _)| *state < states.len();
         let open = |cursor: &str| open(&list, cursor).filter(is_known);
         let from = open_cursor(choice.cursor, open)?.unwrap_or((0, None));
         let search = cx.searches.begin(&cx.caller).await?;
         let round = &cx.round();
-        let selection = Selection { topic, states, query: &query, most, from, round };
+        let selection = Selection { topic, states, query: &query, back, most, from, round };
         let Selected { matched, scanned, next } = cx.store.select(selection).await?;
         drop(search);
         let changed = match choice.dry_run {
@@ -309,7 +321,8 @@ impl Work<'_> {
     ) -> Result<(i64, i64, Found), Problem> {
         let (changed, found) = self.through(cx, topic, choice).await?;
         let (_, counts) = cx.store.topic(topic).await.map_err(|error| error.after(changed > 0))?;
-        let left = self.states.iter().map(|state| counts.count(*state)).sum();
-        Ok((changed, left, found))
+        let left: i64 = self.states.iter().map(|state| counts.count(*state)).sum();
+        let back = found.matched.filter(|_| self.back.is_some()).unwrap_or_default();
+        Ok((changed, left.max(back), found))
     }
 }

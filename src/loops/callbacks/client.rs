@@ -12,7 +12,7 @@ use super::{
     wire::ReadCounter,
 };
 use bytes::Bytes;
-use dueq_base::tls::{self, TlsError};
+use dueq_base::tls::{self, Expiry, TlsError};
 use dueq_model::{AddressGuard, AuthKind, CallReport, CallUrl, MASK, Millis, Proxy};
 use http::{
     Extensions, HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Uri, header,
@@ -31,7 +31,7 @@ use std::{
     io,
     net::{IpAddr, SocketAddr},
     pin::{Pin, pin},
-    sync::Arc,
+    sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
 use tokio::time::{Instant, timeout_at};
@@ -66,7 +66,7 @@ pub(super) type Client = legacy::Client<Connector, Full<Bytes>>;
 pub struct Caller {
     plain: Clients,
     /// With client certificates, by their names.
-    certified: Arc<HashMap<String, Clients>>,
+    certified: Arc<RwLock<HashMap<String, Clients>>>,
     tokens: Tokens,
     dialler: Dialler,
 }
@@ -103,20 +103,26 @@ impl Clients {
 
 impl Caller {
     /// One that calls what `guard` lets through, by the proxy if there is one, and looks names up at `dns` alone, or as the
-    /// system says. Calls may name the certificates. Within a Tokio runtime. Errors: a certificate cannot be used, or TLS not set up.
+    /// system says. Within a Tokio runtime. Errors: TLS cannot be set up.
     pub fn new(
         guard: Arc<AddressGuard>,
         dns: Option<SocketAddr>,
         proxy: Option<Proxy>,
-        certificates: &[ClientCert],
     ) -> Result<Self, TlsError> {
         let dialler = Dialler::new(guard, dns, proxy);
-        let certified = certificates.iter().map(|ClientCert { name, identity }| {
-            Ok((name.clone(), Clients::new(&dialler, tls::to_anyone_as(identity)?)))
-        });
-        let certified = Arc::new(certified.collect::<Result<_, TlsError>>()?);
         let plain = Clients::new(&dialler, tls::to_anyone()?);
-        Ok(Self { plain, certified, tokens: Tokens::default(), dialler })
+        Ok(Self { plain, certified: Arc::default(), tokens: Tokens::default(), dialler })
+    }
+
+    /// Reads this certificate, for the calls to come of all clones. Returns when it ends.
+    ///
+    /// Errors: it cannot be used; then the one that was there of this name stays in force.
+    pub fn certify(&self, ClientCert { name, identity }: &ClientCert) -> Result<Expiry, TlsError> {
+        let (tls, expiry) = tls::to_anyone_as(identity)?;
+        let clients = Clients::new(&self.dialler, tls);
+        let mut certified = self.certified.write().unwrap_or_else(PoisonError::into_inner);
+        certified.insert(name.clone(), clients);
+        Ok(expiry)
     }
 
     /// Where this host (name and port) was last dialled, if it was not long ago.
@@ -146,10 +152,10 @@ impl Caller {
         let retry = retry.as_ref();
         let oauth2 = auth.as_ref().filter(|auth| auth.kind == AuthKind::Oauth2);
         let once = retry.is_some_and(|retry| retry.decides("timeout") == Some(false));
-        let clients = match &request.client_cert {
-            None => Some(&self.plain),
-            Some(name) => self.certified.get(name),
-        };
+        let certified = request.client_cert.as_ref().map(|name| {
+            self.certified.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+        });
+        let clients = certified.as_ref().map_or(Some(&self.plain), Option::as_ref);
         let client = clients.map(|clients| if once { &clients.unkept } else { &clients.http });
         // The receiver may have got it over a connection that was closed then.
         let mut repeated = false;

@@ -93,7 +93,7 @@ pub fn build(
     let of_body = body.secrets.as_ref().is_none_or(|secrets| secrets.origin == origin);
     let mut headers = HeaderMap::with_capacity(16);
     add(&mut headers, &push.headers, |name| push.is_secret(name), of_push);
-    add(&mut headers, &body.headers, |name| push.is_secret(name) || body.is_secret(name), of_body);
+    add(&mut headers, &body.headers, |name| body.masks(name, Some(push)), of_body);
     // A message's own header goes before what the topic says.
     let of_topic =
         || push.auth.as_ref().filter(|_| of_push && !headers.contains_key(AUTHORIZATION));

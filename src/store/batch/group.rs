@@ -13,7 +13,7 @@ use super::{
 };
 use deadpool_redis::redis::{Cmd, Value};
 use dueq_model::Epoch;
-use std::{any::Any, collections::HashSet};
+use std::any::Any;
 
 /// One request of an [`Op`].
 pub(super) struct OpRequest<O: Op> {
@@ -43,7 +43,7 @@ impl<O: Op> AnyRequest for OpRequest<O> {
         let conflicts = self.op.conflicts();
         let (partition, ops, callers) = (self.partition.clone(), Vec::new(), Vec::new());
         let mut group =
-            Group { partition, ops, callers, bytes: 0, messages: 0, conflicts: HashSet::new() };
+            Group { partition, ops, callers, bytes: 0, messages: 0, conflicts: Vec::new() };
         group.push(*self, conflicts);
         Box::new(group)
     }
@@ -57,7 +57,8 @@ struct Group<O: Op> {
     callers: Vec<Caller<O::Output>>,
     bytes: usize,
     messages: usize,
-    conflicts: HashSet<u64>,
+    /// At most two of each: so few are found soonest by looking at all.
+    conflicts: Vec<u64>,
 }
 
 impl<O: Op> Group<O> {

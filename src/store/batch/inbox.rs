@@ -7,11 +7,11 @@
 
 use super::{
     Phase,
-    request::{Job, PartitionId},
+    request::{ByAddress, Job, PartitionId},
 };
 use parking_lot::Mutex;
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::VecDeque,
     time::{Duration, Instant},
 };
 use tokio::sync::Notify;
@@ -42,7 +42,7 @@ struct Queue {
     /// How many requests, scans apart, lanes are busy with.
     under_way: usize,
     /// Partitions that lanes are busy with, and how many lanes.
-    busy: HashMap<PartitionId, usize>,
+    busy: ByAddress<PartitionId, usize>,
 }
 
 /// The inbox that all lanes share.
@@ -225,7 +225,7 @@ impl Inbox {
         let mut queue = self.queue.lock();
         let mut jobs = Vec::with_capacity(queue.jobs.len().min(MAX_MESSAGES));
         let mut left = VecDeque::new();
-        let mut shares: HashMap<PartitionId, Share> = HashMap::new();
+        let mut shares: ByAddress<PartitionId, Share> = ByAddress::default();
         let (mut messages, mut bytes) = (0, 0);
         // When the job before came, and whether it was taken.
         let mut before: Option<(Instant, bool)> = None;

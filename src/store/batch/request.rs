@@ -18,6 +18,7 @@ use dueq_model::Epoch;
 use std::{
     any::{Any, TypeId},
     collections::HashMap,
+    hash::{BuildHasherDefault, Hasher},
     time::Instant,
 };
 use tokio::sync::oneshot;
@@ -27,6 +28,33 @@ pub(crate) type Answered<T> = oneshot::Receiver<Result<T, CallError>>;
 
 /// Tells partitions from each other, and holds nothing of them.
 pub(super) type PartitionId = usize;
+
+/// A map by addresses and ids of types, which no client chooses: nothing is gained by hashing them with care.
+pub(super) type ByAddress<K, V> = HashMap<K, V, BuildHasherDefault<AddressHasher>>;
+
+/// Hashes one or two words.
+#[derive(Default)]
+pub(super) struct AddressHasher(u64);
+
+impl Hasher for AddressHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        // An odd number with as many ones as zeros: the golden ratio's fraction.
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn write_usize(&mut self, word: usize) {
+        self.write_u64(word as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        // The lowest bits of a product depend on the lowest of its factors alone, which addresses have in common.
+        self.0.rotate_left(26)
+    }
+}
 
 /// A request, and where its answer arrives.
 pub struct Request<T> {
@@ -117,7 +145,7 @@ impl Job {
 pub(super) fn group(jobs: Vec<Job>) -> Vec<Box<dyn Call>> {
     let mut calls: Vec<(Phase, Box<dyn Call>)> = Vec::new();
     // Where the call is that requests of one kind for one partition still join.
-    let mut open: HashMap<(TypeId, PartitionId), usize> = HashMap::new();
+    let mut open: ByAddress<(TypeId, PartitionId), usize> = ByAddress::default();
     // The same for the job before, which is mostly of the same kind and partition.
     let mut last = None;
     for Job { phase, partition, kind, mut request, asking, .. } in jobs {

@@ -61,7 +61,7 @@ impl Topic {
             if let Some(name) = body.headers.keys().find(|name| is_own_header(name)) {
                 return Err(Error::HeaderReserved(format!("headers.{name}")));
             }
-            let is_secret = |name: &str| push.is_secret(name) || body.is_secret(name);
+            let is_secret = |name: &str| body.masks(name, Some(push));
             let masked = unmasked(&body.headers, &BTreeMap::new(), is_secret, false);
             masked.map_err(|unkept| Error::of_unkept(unkept, "headers"))?;
         }
@@ -76,11 +76,6 @@ impl Topic {
             }
             _ => Ok(()),
         }
-    }
-
-    /// Is the value of this header never shown?
-    pub fn masks(&self, body: &Body, name: &str) -> bool {
-        body.is_secret(name) || self.settings.push.as_ref().is_some_and(|push| push.is_secret(name))
     }
 
     /// Does a call with this body carry headers that are secrets, as far as the present settings say?
@@ -122,7 +117,8 @@ impl Topic {
         stored.encode()
     }
 
-    /// `body` takes the place of `seen`, with these headers or those that it had: keeps the secrets that `***` stands for.
+    /// `body` takes the place of `seen`, with these headers or those that it had. Keeps the secrets that `***` stands for; a body
+    /// of another key keeps none.
     ///
     /// Errors: `NothingMasked`, `SecretRequired`, `HeadersTooLarge`.
     pub(crate) fn keep_secrets(
@@ -133,8 +129,13 @@ impl Topic {
     ) -> Result<(), Error> {
         let push = self.settings.push.as_ref();
         let is_secret = |name: &str| push.is_some_and(|push| push.is_secret(name));
+        let was_secret = |name: &str| is_secret(name) || seen.is_secret(name);
         // Headers that stay are kept as those that are put back.
-        let stay = || masked(&seen.headers, |name| is_secret(name) || seen.is_secret(name));
+        let stay = || {
+            let mut stay = masked(&seen.headers, was_secret);
+            stay.retain(|name, _| !was_secret(name) || body.is_by_publisher_of(seen));
+            stay
+        };
         body.headers = headers.cloned().unwrap_or_else(stay);
         let kept = body.keep_secret_of(seen, false);
         kept.map_err(|unkept| Error::of_unkept(unkept, "callback"))?;

@@ -4,12 +4,14 @@
 use super::{
     ExportError,
     batches::Batches,
+    copies::Prefix,
     dump::{messages, topic_names},
     line::{Group, Header, Line, Schedule, Topic as TopicLine},
     message::Message,
 };
 use crate::{Store, batch::Command, partition::Partition, registry::Topic, reply::int, scripts};
-use dueq_model::{CallHost, MessageId, Route, TopicName, TopicNumber, TopicSettings};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use dueq_model::{Body, CallHost, MessageId, Route, TopicName, TopicNumber, TopicSettings};
 use std::{collections::HashMap, sync::Arc};
 
 /// What follows a dump's id in the mark of a topic that has all of its messages.
@@ -42,8 +44,10 @@ struct Target {
     settings: TopicSettings,
     /// The number that it has to have, and then that it has.
     number: Option<TopicNumber>,
-    /// The messages of the dump.
+    /// The messages of the dump, as they are loaded.
     tally: Tally,
+    /// Messages of which a URL to be called at their end is left out.
+    silenced: u64,
 }
 
 /// How many messages there are, and the sum of their digests.
@@ -111,12 +115,17 @@ impl<'a> Loader<'a> {
             Line::Group(group) => self.groups.push(group),
             Line::PausedHost(host) => self.hosts.push(host),
             Line::Schedule(schedule) => self.schedules.push(schedule),
-            Line::Message(message) => {
+            Line::Message(mut message) => {
                 self.begin().await?;
                 let Some(target) = self.targets.as_mut().and_then(|it| it.get_mut(&message.topic))
                 else {
                     return Ok(None);
                 };
+                if let Some(prefix) = &self.options.into
+                    && message.rename(&Prefix(prefix))?
+                {
+                    target.silenced += 1;
+                }
                 target.tally.count(&message);
                 let (id, route) = message.id().map_err(ExportError::other)?;
                 let topic = target.number.unwrap_or(route.topic);
@@ -166,7 +175,13 @@ impl<'a> Loader<'a> {
             self.release().await?;
         }
         let (topics, schedules) = (self.topics().count(), self.schedules.len());
-        let remarks = self.remarks;
+        let silenced = self.topics().filter(|it| it.silenced > 0);
+        let of = |it: &Target| format!("{} of the messages in {}", it.silenced, it.name);
+        let silenced = silenced.map(|it| silent(&of(it)));
+        let mut silenced: Vec<_> = silenced.collect();
+        silenced.sort();
+        let mut remarks = self.remarks;
+        remarks.extend(silenced);
         Ok(Loaded { topics, schedules, differences, remarks, ..self.batches.loaded })
     }
 
@@ -202,13 +217,8 @@ impl<'a> Loader<'a> {
 
     /// Where a topic goes; `None` if it is left out.
     fn target(&mut self, topic: &TopicLine) -> Result<Option<Target>, ExportError> {
-        let prefix = self.options.into.as_deref();
-        let renamed = |name: &TopicName| match prefix {
-            None => Ok(name.clone()),
-            Some(prefix) => TopicName::parse(&format!("{prefix}{name}"))
-                .map_err(|error| ExportError::Other(format!("--into {prefix}: {error}"))),
-        };
-        let name = TopicName::parse(&topic.name).map_err(ExportError::other)?;
+        let prefix = self.options.into.as_deref().map(Prefix);
+        let mut name = TopicName::parse(&topic.name).map_err(ExportError::other)?;
         if prefix.is_some() && name.is_callbacks() {
             let left_out = "were left out: they go into an empty place only";
             self.remarks.push(format!("the callbacks in {name} {left_out}"));
@@ -217,10 +227,14 @@ impl<'a> Loader<'a> {
         let mut settings = topic.settings(&name).map_err(ExportError::Other)?;
         settings.loading = Some(self.id().to_owned());
         (settings.closing, settings.revision, settings.paused) = (false, None, false);
-        settings.dead_topic = settings.dead_topic.as_ref().map(renamed).transpose()?;
         let number = prefix.is_none().then_some(TopicNumber(topic.number));
         let pauses = prefix.is_some() && settings.push.is_some() && !topic.paused;
-        let name = renamed(&name)?;
+        if let Some(prefix) = prefix {
+            name = prefix.name(&name)?;
+            if prefix.settings(&mut settings)? {
+                self.remarks.push(silent(&format!("the topic {name}")));
+            }
+        }
         if pauses {
             self.remarks.push(format!("{name} is paused, so that nothing is called twice"));
         }
@@ -232,6 +246,7 @@ impl<'a> Loader<'a> {
             settings,
             number,
             tally: Tally::default(),
+            silenced: 0,
         }))
     }
 
@@ -423,7 +438,15 @@ impl<'a> Loader<'a> {
                 return Ok(());
             };
             value["topic"] = target.name.as_str().into();
-            (name, definition, last_id) = (format!("{prefix}{name}"), value.to_string(), "-");
+            name = format!("{prefix}{name}");
+            let body = value["body"].as_str().and_then(|body| STANDARD.decode(body).ok());
+            if let Some(mut body) = body.and_then(|body| Body::decode(body.into()).ok()) {
+                if Prefix(prefix).body(&mut body)? {
+                    self.remarks.push(silent(&format!("the schedule {name}")));
+                }
+                value["body"] = STANDARD.encode(body.encode()).into();
+            }
+            (definition, last_id) = (value.to_string(), "-");
             if !paused {
                 self.remarks
                     .push(format!("the schedule {name} is paused, so that it is not doubled"));
@@ -437,6 +460,11 @@ impl<'a> Loader<'a> {
         self.store.lanes.command(load).await?;
         Ok(())
     }
+}
+
+/// The remark about what of a copy would have been called twice.
+fn silent(of: &str) -> String {
+    format!("on_done and on_dead with a URL are left out of {of}, so that nothing is called twice")
 }
 
 /// The topic of this name, if there is one.

@@ -1,7 +1,7 @@
 //! A message as a dump has it, and how it is stored in Redis. Nothing of it is lost on the way there and back, except the
 //! holder of its lease.
 
-use super::line::Content;
+use super::{ExportError, copies::Prefix, line::Content};
 use crate::{
     extra::Extra,
     partition::Partition,
@@ -162,6 +162,21 @@ impl Message {
     pub(super) fn ends(&self) -> Ends {
         let body = self.body().ok().and_then(|body| Body::decode(body).ok());
         body.as_ref().map(Ends::of).unwrap_or_default()
+    }
+
+    /// Has its header name what a copy names. Returns whether a URL to be called at its end was left out.
+    ///
+    /// Errors: the header cannot be read; those of [`Prefix::name`].
+    pub(super) fn rename(&mut self, prefix: &Prefix<'_>) -> Result<bool, ExportError> {
+        let Some(header) = &self.header else { return Ok(false) };
+        let seen: Body = serde_json::from_str(header.get()).map_err(ExportError::other)?;
+        let mut body = seen.clone();
+        let is_silenced = prefix.body(&mut body)?;
+        if body != seen {
+            let header = serde_json::value::to_raw_value(&body).map_err(ExportError::other)?;
+            self.header = Some(header).filter(|header| header.get() != "{}");
+        }
+        Ok(is_silenced)
     }
 
     /// Its body as Redis keeps it. Errors: the payload is not base64.

@@ -2,6 +2,7 @@
 //! [`Reader`] reads and checks them, and [`Loader`] stores what they hold.
 
 mod batches;
+mod copies;
 mod dump;
 mod line;
 mod load;

@@ -198,12 +198,12 @@ impl Store {
         Ok(word(&self.lanes.command(set).await?).is_none())
     }
 
-    /// Is this the first instance that tells people that Redis is back?
+    /// Is this the first instance to send a notice that Redis is back?
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn is_first_back(&self) -> Result<bool, Error> {
         let set =
-            Command::new("SET").arg((&self.lanes.shared.keys.told_back, 1, "PX", 60_000, "NX"));
+            Command::new("SET").arg((&self.lanes.shared.keys.back_notice, 1, "PX", 60_000, "NX"));
         Ok(word(&self.lanes.command(set).await?) == Some("OK"))
     }
 

@@ -144,6 +144,10 @@ impl Store {
             let (id, token, what) = &all[at];
             self.settle(*id, token, what.clone()).await
         };
+        // As a consumer's loop has it.
+        if all.len() == 1 {
+            return vec![one(0).await];
+        }
         let mut outcomes: Vec<Option<Result<W::Outcome, Error>>> =
             all.iter().map(|_| None).collect();
         let mut left: Vec<usize> = (0..all.len()).collect();

@@ -93,13 +93,14 @@ impl Store {
     }
 
     /// Does this to each of the messages, which for a redrive and a run are due then. What is in none of these `states` is not
-    /// found; with no states any will do. Outcomes are in the order of the messages: was it changed, or as it should be already?
+    /// found; with no states any will do. Without a round they need no turn. Outcomes are in the order of the messages: was it
+    /// changed, or as it should be already?
     ///
     /// Errors, for each: `MessageNotFound`, `MessageLeased`, `MessageDead`, `MessageAcked`, `MessageNotDead`, `DuplicateKey`,
     /// `TopicFull`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn change_messages(
         &self,
-        round: &Round,
+        round: Option<&Round>,
         change: Change,
         states: &[State],
         messages: &[(MessageId, Due)],
@@ -122,7 +123,7 @@ impl Store {
     /// The same for messages of one partition.
     async fn change_in_one(
         &self,
-        round: &Round,
+        round: Option<&Round>,
         what: Change,
         states: &[State],
         messages: &[(MessageId, Due)],
@@ -137,7 +138,10 @@ impl Store {
                 let of = some.iter().map(|(id, due)| (id.member().to_vec(), *due));
                 request(partition, what, &words, None, of)
             };
-            let turn = round.turn().await;
+            let turn = match round {
+                Some(round) => round.turn().await,
+                None => None,
+            };
             let changed = self.on(*first, change).await;
             drop(turn);
             match changed {

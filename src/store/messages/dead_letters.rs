@@ -1,5 +1,6 @@
 //! take_dead, claim_dead, finish_dead, and the publishing in between: dead messages are published in another topic, as copies or moved,
-//! and completions of messages that have ended are published where these say.
+//! and completions of messages that have ended are published where these say; complete publishes those of acks and removes their notes
+//! in one step where one script may.
 //!
 //! The script that sees such an end notes it in the same partition, in the same step. An instance takes the notes with the
 //! present messages, publishes a copy of each, and removes the notes of those it published. If it is killed in between, it or
@@ -8,21 +9,26 @@
 
 use crate::{
     Store,
-    batch::Command,
+    batch::{Command, GROUP_BYTES, GROUP_MESSAGES, Request},
+    cluster::slot_of,
+    extra::Extra,
+    keys::PartitionKeys,
+    layout,
     message::read_snapshot,
     partition::{Partition, PartitionName},
-    publish::Kind,
+    publish::{Kind, LARGE_BODY_BYTES},
     registry::Topic,
-    reply::{CallError, Fields, Reply, malformed},
+    reply::{CallError, Fields, Reply, malformed, word},
     scripts,
     types::{Due, Idempotency, MessageOptions, MessageSnapshot, NewMessage},
 };
+use bytes::Bytes;
 use deadpool_redis::redis::Value;
-use dueq_model::{Body, MessageId, Millis, TopicName, error::Error};
+use dueq_model::{Body, Member, MessageId, Millis, TopicName, error::Error};
 use std::sync::Arc;
 
 /// Deaths of one call.
-const CALL_DEATHS: u32 = 64;
+const CALL_DEATHS: usize = GROUP_MESSAGES;
 /// Bytes of bodies of one call; a larger one comes alone.
 const CALL_BYTES: u32 = 256 * 1024;
 /// For how long a copy is found by its repetition: 10 minutes in ms.
@@ -42,8 +48,9 @@ pub enum Report {
 impl Report {
     const ALL: [(&str, Self); 3] = [("", Self::Letter), ("a", Self::Done), ("d", Self::Dead)];
 
-    fn letter(self) -> &'static str {
-        Self::ALL[self as usize].0
+    /// How the end of this message is noted.
+    fn entry(self, id: MessageId) -> Vec<u8> {
+        [&id.member()[..], Self::ALL[self as usize].0.as_bytes()].concat()
     }
 }
 
@@ -193,6 +200,62 @@ impl Store {
         outcomes.collect()
     }
 
+    /// Publishes completions of acks and forgets those, in one step, if one script may reach both partitions; so no repetition can find
+    /// one that was published. Returns how many of the first are done with, and whether a script may. What is left is still noted.
+    ///
+    /// Errors: `TopicNotFound`, `TopicsExhausted`, `RedisUnavailable`, `OutcomeUnknown`.
+    pub async fn complete(
+        &self,
+        name: &PartitionName,
+        to: &TopicName,
+        letters: &[DeadLetter],
+    ) -> (usize, Result<bool, Error>) {
+        let mut left = letters;
+        let may = self.complete_in_groups(name, to, &mut left).await;
+        (letters.len() - left.len(), may)
+    }
+
+    async fn complete_in_groups(
+        &self,
+        name: &PartitionName,
+        to: &TopicName,
+        left: &mut &[DeadLetter],
+    ) -> Result<bool, Error> {
+        let mut retry = self.stale_retry();
+        while !left.is_empty() {
+            if !retry.next().await {
+                return Err(Error::RedisUnavailable);
+            }
+            let Some(topic) = self.topic_of(to, Kind::Letter(None), &[]).await? else { continue };
+            if topic.settings.closing {
+                self.await_change(&topic, &retry).await;
+                continue;
+            }
+            let there = self.lanes.place(topic, &MessageOptions::default(), None);
+            let here = slot_of(layout::tag(&name.topic, name.number).as_bytes());
+            // Where a topic has several partitions, the next try might go to one in another slot, and by another way.
+            if self.lanes.cluster().is_some() && (there.topic.is_split() || there.slot != here) {
+                return Ok(false);
+            }
+            let (mut bytes, mut bodies) = (0, Vec::new());
+            for letter in *left {
+                let body = there.topic.encode(&letter.body);
+                bytes += body.len();
+                if bytes > GROUP_BYTES && !bodies.is_empty() {
+                    break;
+                }
+                bodies.push((letter, self.next_id(&there).member(), body));
+            }
+            let complete = |here: &Partition| complete(here, &there, &bodies);
+            if self.on(name, complete).await?.1 {
+                (*left, retry) = (&left[bodies.len()..], self.stale_retry());
+            } else {
+                self.registry.refresh(&there).await?;
+            }
+        }
+        Ok(true)
+    }
+
     /// Notes what became of these, each by what was noted of it.
     ///
     /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
@@ -207,8 +270,7 @@ impl Store {
         let finish = |partition: &Partition| {
             let mut finish = Command::on(&scripts::FINISH_DEAD, partition);
             for (id, report, mark, end) in ends {
-                let entry = [&id.member()[..], report.letter().as_bytes()].concat();
-                finish = finish.arg((entry, mark, end.word()));
+                finish = finish.arg((report.entry(*id), mark, end.word()));
             }
             finish.read(partition, |reply| match reply.whole {
                 Value::Int(_) => Ok(()),
@@ -219,25 +281,91 @@ impl Store {
     }
 }
 
+/// A call that publishes completions, with the members and bodies of what is published `there`; false if that topic has changed.
+fn complete(
+    here: &Partition,
+    there: &Partition,
+    bodies: &[(&DeadLetter, Member, Bytes)],
+) -> Request<bool> {
+    let PartitionKeys { dead_out, messages, extra, events, acked, meta, .. } = &here.keys;
+    let to = &there.keys;
+    let keys =
+        [dead_out, messages, extra, events, acked, meta, &to.messages, &to.delayed, &to.meta];
+    let large = bodies.iter().any(|(.., body)| body.len() > LARGE_BODY_BYTES);
+    let call = Command::script(&scripts::COMPLETE, &keys.map(String::as_str));
+    let call = call.arg((&here.topic.version_tag, &there.topic.version_tag));
+    let mut call = call.arg((u8::from(large), bodies.len()));
+    for (letter, ..) in bodies {
+        call = call.arg(letter.report.entry(letter.id));
+    }
+    for (_, member, body) in bodies {
+        call = call.arg((&member[..], &body[..]));
+    }
+    let there = there.clone();
+    call.read(here, move |reply| {
+        if reply.word() == Some("OTHER") {
+            return Ok(false);
+        }
+        let (now, wakes, count) = (reply.now()?, reply.int()? == 1, reply.int()?);
+        if wakes {
+            reply.backend.shared.wake(&there.topic.name, Some(there.route.partition));
+        }
+        there.topic.counters.published.inc_by(count as u64);
+        there.happened(count > 0);
+        there.sweep_by(now, there.topic.settings.ttl_ms.map(|ttl| now.saturating_add(ttl)));
+        Ok(true)
+    })
+}
+
 pub(crate) fn read_deaths(reply: &mut Reply<'_>) -> Result<Vec<Death>, CallError> {
     reply.now()?;
     let partition = reply.partition;
-    let mut deaths = Vec::with_capacity(reply.len() / 4);
-    while !reply.is_empty() {
-        let id = MessageId::from_member(&reply.member()?, partition.route);
-        let (what, mark) = (reply.text()?, reply.text()?);
-        let known = Report::ALL.into_iter().find(|(letter, _)| *letter == what);
+    if reply.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (mut list, mut messages) = (reply.fields()?, reply.fields()?);
+    let (mut bodies, mut events) = (reply.fields()?, reply.fields()?);
+    let mut deaths = Vec::with_capacity(bodies.len());
+    while !bodies.is_empty() {
+        let (entry, mark) = (list.bytes()?, list.text()?);
+        let (member, what) = entry.split_first_chunk().ok_or(CallError::Internal)?;
+        let known = Report::ALL.into_iter().find(|(letter, _)| letter.as_bytes() == what);
         let (_, report) = known.ok_or(CallError::Internal)?;
         let died_at = mark.trim_start_matches('-').split('.').next().unwrap_or_default();
         let died_at = died_at.parse().map_err(|_| CallError::Internal)?;
+        let (shown, written) = (messages.value()?, events.value()?);
         // One that cannot be read is logged, and must not hold up the others.
-        let message = match reply.value()? {
-            snapshot @ Value::Array(_) => {
-                read_snapshot(partition, &mut Fields::of(snapshot)?, None).ok()
+        let message = match bodies.value()? {
+            Value::BulkString(body) => {
+                let shown = match report {
+                    Report::Done => acked(partition, member, died_at, &shown, written),
+                    _ => shown,
+                };
+                read_snapshot(partition, &mut Fields::of(shown)?, Some(&body.into())).ok()
             }
             _ => None,
         };
+        let id = MessageId::from_member(member, partition.route);
         deaths.push(Death { id, report, died_at, mark, message });
     }
     Ok(deaths)
+}
+
+/// What the scripts' `snapshot` would say of an acked message of this `extra`, without its body.
+fn acked(
+    partition: &Partition,
+    member: &Member,
+    at: Millis,
+    extra: &Value,
+    events: Value,
+) -> Value {
+    let text = |text: &[u8]| Value::BulkString(text.to_vec());
+    let written = word(extra).unwrap_or_default();
+    let Extra { attempts, counted, options, .. } = Extra::parse(written);
+    let most = options.max_attempts.map_or(partition.topic.settings.max_attempts, i64::from);
+    let left = most.saturating_sub(counted).saturating_sub(1).max(0);
+    let events = if events == Value::Nil { text(b"") } else { events };
+    let numbers = [at, attempts.saturating_add(1), left].map(Value::Int);
+    let rest = [text(written.as_bytes()), Value::Int(0), events, text(b"")];
+    Value::Array([text(member), text(b"acked")].into_iter().chain(numbers).chain(rest).collect())
 }

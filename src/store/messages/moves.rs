@@ -1,15 +1,17 @@
 //! Moves of messages that came to a topic as dead letters in their own form, back to where they died or elsewhere: by a redrive of the
 //! topic, or by a task, as SQS has them.
 //!
-//! Messages are leased, published where they go, each under an idempotency key of its own, and acknowledged. If an instance dies in
+//! Messages are leased, published where they go, each under an idempotency key of its own, and deleted. If an instance dies in
 //! between, they come back after their lease, and the next move finds their copies by these keys.
 //!
 //! The tasks of a queue are one text in Redis, which every change replaces as it was read. A sorted set says which queue has a task,
 //! and when its next step is; whichever instance comes first claims it.
 
 use crate::{
-    Ack, Store,
+    Store,
     batch::Command,
+    callback_names::parts,
+    change::Change,
     grants::{Granted, Grants, LeaseOptions},
     lease::LeaseMode,
     registry::Topic,
@@ -21,7 +23,7 @@ use crate::{
     types::{Due, Idempotency, IfAbsent, MessageOptions, NewMessage},
 };
 use deadpool_redis::redis::Value;
-use dueq_model::{Body, MAX_MAX_BYTES, Millis, State, TopicName, TopicPattern, error::Error};
+use dueq_model::{Backoff, MAX_MAX_BYTES, Millis, State, TopicName, TopicPattern, error::Error};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
@@ -39,6 +41,8 @@ const PASSED: usize = 8;
 const STEP_BYTES: u64 = 1024 * 1024;
 /// Ready messages that a redrive looks at to know whether any is to be moved.
 const LOOKED_AT: u64 = 100;
+/// Queues whose tasks an instance takes a step of at once.
+const MAX_CLAIMS: usize = 32;
 /// How long a step has (ms). The leases of an instance that died are over by then.
 const CLAIM_MS: Millis = 15_000;
 const LEASE_MS: u64 = 10_000;
@@ -194,7 +198,7 @@ impl Store {
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn claim_moves(&self) -> Result<(Vec<Claim>, Option<Millis>), Error> {
-        self.claim_partitions(&self.lanes.shared.keys.moves, CLAIM_MS).await
+        self.claim_partitions(&self.lanes.shared.keys.moves, MAX_CLAIMS, CLAIM_MS).await
     }
 
     /// Takes the next step of a queue's task, and says when the one after that is.
@@ -361,11 +365,9 @@ impl Store {
         let (mut left, failed) = (outcome.grants, outcome.failed);
         self.bury_damaged(&mut left).await;
         if left.messages.is_empty() {
-            let is_limited =
-                from.settings.rate_per_s.is_some() || from.settings.max_leased.is_some();
-            let waits = failed.is_some()
-                || from.settings.paused
-                || is_limited && self.topic(name).await?.1.ready > 0;
+            // No grant does not say that none is left: limits, or a busy machine, may keep some for later.
+            let waits =
+                failed.is_some() || from.settings.paused || self.topic(name).await?.1.ready > 0;
             return Ok((0, left, Some(if waits { Stop::Later } else { Stop::Empty })));
         }
         let mut groups: BTreeMap<TopicName, Vec<Granted>> = BTreeMap::new();
@@ -406,12 +408,11 @@ impl Store {
                 }
                 Err(error) => vec![Err(error); granted.len()],
             };
-            let mut acks = Vec::new();
+            let mut gone = Vec::new();
             for (granted, published) in granted.into_iter().zip(published) {
                 match published {
                     Ok(_) => {
-                        let token = self.token(&granted.id, &granted.claims);
-                        acks.push((granted.id, token, Ack::default()));
+                        gone.push((granted.id, Due::After(0)));
                         continue;
                     }
                     Err(Error::TopicFull | Error::RedisUnavailable | Error::OutcomeUnknown) => {
@@ -425,9 +426,9 @@ impl Store {
                 }
                 left.messages.push(granted);
             }
-            moved += acks.len() as i64;
-            // What is not acknowledged comes back, and its copy is found.
-            self.settle_all(&acks).await;
+            moved += gone.len() as i64;
+            // Their work is not done: they are deleted. What is not comes back after its lease, and its copy is found.
+            self.change_messages(None, Change::ForceDelete, &[State::Leased], &gone).await;
         }
         Ok((moved, left, waits.or(failed)))
     }
@@ -438,10 +439,27 @@ fn many(lots: &[Grants]) -> i64 {
     lots.iter().map(|lot| lot.messages().len() as i64).sum()
 }
 
-/// The message as it is published again.
+/// The message as it is published again. Back where it died, it says for itself what it said there.
 fn copy(from: &Topic, to: Option<&Topic>, granted: &Granted, due: Due) -> NewMessage {
-    let mut body = Body { origin: None, ..granted.body.clone() };
+    let mut body = granted.body.clone();
+    let (origin, own) = (body.origin.take(), body.own.take().unwrap_or_default());
+    let mut options = MessageOptions { priority: granted.priority, ..MessageOptions::default() };
     let mut group = granted.group.clone();
+    if let Some(origin) = origin {
+        // What it has of them now is what the topic of dead letters says.
+        (body.on_done, body.on_dead) = (None, None);
+        if to.is_some_and(|to| to.name == origin.topic) {
+            // One that it was given meanwhile is the later word.
+            body.callback = body.callback.or(own.callback);
+            (body.on_done, body.on_dead) = (own.on_done, own.on_dead);
+            (options.max_attempts, options.ttl_ms) = (own.max_attempts, own.ttl_ms);
+            options.backoff = own.backoff.as_deref().and_then(Backoff::from_script);
+        }
+    }
+    if to.is_some_and(|to| to.name.is_callbacks()) {
+        // Its publisher's name goes before it once more.
+        group = group.map(|group| parts(&group).1.to_owned());
+    }
     // A tenant of a queue of SQS is a group where groups take turns.
     let (is_tenant, takes_turns) = (
         from.settings.sqs.is_some() && from.settings.is_fair(),
@@ -453,11 +471,6 @@ fn copy(from: &Topic, to: Option<&Topic>, granted: &Granted, due: Due) -> NewMes
         body.sqs.get_or_insert_default().group = group.take();
     }
     let occasion = format!("moved {}", granted.id);
-    let options = MessageOptions {
-        idempotency: Some(Idempotency::of_dueq(&occasion, IDEMPOTENCY_WINDOW_MS)),
-        group,
-        priority: granted.priority,
-        ..MessageOptions::default()
-    };
-    NewMessage { body, due, options }
+    options.idempotency = Some(Idempotency::of_dueq(&occasion, IDEMPOTENCY_WINDOW_MS));
+    NewMessage { body, due, options: MessageOptions { group, ..options } }
 }

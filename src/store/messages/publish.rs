@@ -127,7 +127,7 @@ impl Store {
 
     /// The topic for these messages, as it is known now. Only a configuration that was changed meanwhile refuses them: what is
     /// stored by then stays. `None`: it must be found again.
-    async fn topic_of(
+    pub(crate) async fn topic_of(
         &self,
         name: &TopicName,
         kind: Kind<'_>,
@@ -247,7 +247,7 @@ impl Store {
         outcomes
     }
 
-    fn next_id(&self, partition: &Partition) -> MessageId {
+    pub(crate) fn next_id(&self, partition: &Partition) -> MessageId {
         let next =
             |Node { backend, .. }: &Node| backend.ids.next(backend.clock.now(), partition.route);
         self.lanes.at_slot(partition.slot, next)

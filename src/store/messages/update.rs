@@ -11,7 +11,7 @@ use crate::{
     types::{IfAbsent, MessageRef, MessageSnapshot, MessageUpdate},
 };
 use bytes::Bytes;
-use dueq_model::{MessageId, error::Error};
+use dueq_model::{MessageId, Origin, error::Error};
 use std::sync::Arc;
 
 /// What an update came to.
@@ -65,21 +65,25 @@ impl Store {
         let change = &update.body;
         let mut body = change.applied_to(&seen);
         let is_new = change.content.is_some() || change.callback.is_some();
-        if is_new && topic.name.is_callbacks() && !update.by.is_empty() {
+        let comes_back = |origin: &Origin| origin.topic.is_callbacks();
+        let is_owned = topic.name.is_callbacks() || body.origin.as_ref().is_some_and(comes_back);
+        if is_new && is_owned && !update.by.is_empty() {
             body.publisher = Some(update.by.clone());
         }
         // What another key asks for is not signed with a secret of this one, nor sent in its name.
-        if change.callback.is_none()
-            && !body.is_by_publisher_of(&seen)
-            && let Some(callback) = &mut body.callback
-        {
-            (callback.secret, callback.auth) = (None, None);
+        let is_another = !body.is_by_publisher_of(&seen);
+        if is_another {
+            let its = body.callback.iter_mut().filter(|_| change.callback.is_none());
+            let before = body.own.iter_mut().filter_map(|own| own.callback.as_mut());
+            for callback in its.chain(before) {
+                (callback.secret, callback.auth) = (None, None);
+            }
         }
         if change.content.is_some() {
             let size = body.content.payload().len() as i64;
             self.topic_for(&topic.name, size, IfAbsent::Create(None)).await?;
         }
-        if change.callback.is_some() || change.headers.is_some() {
+        if change.callback.is_some() || change.headers.is_some() || is_another {
             topic.keep_secrets(&mut body, &seen, change.headers.as_ref())?;
             topic.takes(&body)?;
         }

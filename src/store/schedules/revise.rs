@@ -122,11 +122,12 @@ impl Store {
         Ok(int(self.lanes.node_of(&self.lanes.shared.keys.schedules).command(note).await?)? == 1)
     }
 
-    /// Moves all ticks that are not where they belong; `sooner` as for [`dueq_model::Timing::revised`].
+    /// Moves all ticks that are not where they belong; `sooner` as for [`dueq_model::Timing::revised`]. Returns whether
+    /// that was all of them: one whose ticks are being published, or that was changed meanwhile, has to be looked at again.
     ///
     /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
-    pub async fn revise_schedules(&self, sooner: bool) -> Result<(), Error> {
-        let mut after = None;
+    pub async fn revise_schedules(&self, sooner: bool) -> Result<bool, Error> {
+        let (mut after, mut all) = (None, true);
         loop {
             let (page, more, now) = self.read_schedules(after.as_ref(), PAGE).await?;
             for schedule in &page {
@@ -136,15 +137,18 @@ impl Store {
                     tracing::warn!(name = %schedule.name, why, "a schedule");
                 }
                 let stuck = schedule.next_at.filter(|_| schedule.is_stuck(now));
-                let revised = self.revised(schedule, now, sooner).filter(|_| schedule.is_free(now));
-                if let Some(next) = revised.or(stuck) {
-                    self.move_schedule(schedule, next).await?;
+                let revised = self.revised(schedule, now, sooner);
+                let is_free = schedule.is_free(now);
+                // Another instance that publishes its ticks puts the next one where it does not belong, either.
+                all &= revised.is_none() || is_free;
+                if let Some(next) = revised.filter(|_| is_free).or(stuck) {
+                    all &= self.move_schedule(schedule, next).await?;
                     self.schedules_changed.notify_one();
                 }
             }
             after = page.into_iter().next_back().map(|last| last.name);
             if !more || after.is_none() {
-                return Ok(());
+                return Ok(all);
             }
         }
     }

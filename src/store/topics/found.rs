@@ -1,14 +1,17 @@
 //! What a query selects of a topic for a bulk operation: found as a list is searched, a bounded number a request, and then
 //! changed by id, each only if it is still in a state that was meant.
 
-use super::list::{Listing, Search};
+use super::list::{Listing, MAX_SCANNED, Search};
 use crate::{
     Store,
     change::Change,
     turns::Round,
-    types::{Due, ListCursor},
+    types::{Due, ListCursor, MessageSnapshot},
 };
 use dueq_model::{MessageId, MessageQuery, Millis, State, TopicName, error::Error};
+
+/// May messages move back to this topic?
+pub type MovesBack<'a> = &'a (dyn Fn(&TopicName) -> bool + Sync);
 
 /// What a bulk operation is to work through.
 pub struct Selection<'a> {
@@ -18,6 +21,8 @@ pub struct Selection<'a> {
     pub states: &'a [State],
     /// What a message must be like.
     pub query: &'a MessageQuery,
+    /// Of ready messages, only those that came here as they were when they died, in a topic of which this says yes.
+    pub back: Option<MovesBack<'a>>,
     /// Messages, at most.
     pub most: u64,
     /// Where to go on: the index of a state, and after what in it.
@@ -41,7 +46,8 @@ impl Store {
     ///
     /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn select(&self, selection: Selection<'_>) -> Result<Selected, Error> {
-        let Selection { topic, states, query, most, from: (first, mut after), round } = selection;
+        let Selection { topic, states, query, back, most, round, .. } = selection;
+        let (first, mut after) = selection.from;
         let (mut search, mut matched, mut next) = (Search::new(), Vec::new(), None);
         for (at, state) in states.iter().enumerate().skip(first) {
             let left = most.saturating_sub(matched.len() as u64);
@@ -49,25 +55,32 @@ impl Store {
                 next = Some((at, None));
                 break;
             }
+            let back = back.filter(|_| *state == State::Ready);
             let listing = Listing {
                 state: *state,
                 after: after.as_ref(),
-                limit: left,
-                bodies: false,
+                limit: if back.is_some() { MAX_SCANNED } else { left },
+                bodies: back.is_some(),
                 urls: false,
                 most_bytes: usize::MAX,
                 query: Some(query),
                 round,
             };
             // Only the ids are kept: keys and errors of ten thousand messages would be many megabytes.
-            let (_, rest) =
-                self.search(topic, listing, &mut search, |found| matched.push(found.id)).await?;
+            let select = |found: MessageSnapshot| {
+                let origin = found.body.and_then(|body| body.origin);
+                if back.is_none_or(|may| origin.is_some_and(|origin| may(&origin.topic))) {
+                    matched.push(found.id);
+                }
+            };
+            let (_, rest) = self.search(topic, listing, &mut search, select).await?;
             if let Some(rest) = rest {
                 next = Some((at, Some(rest)));
                 break;
             }
             after = None;
         }
+        matched.truncate(most as usize);
         Ok(Selected { matched, scanned: search.scanned, next })
     }
 
@@ -91,7 +104,7 @@ impl Store {
             Due::After(((spread * at + of - 1) / of) as Millis)
         };
         let messages: Vec<_> = messages.iter().enumerate().map(|(at, id)| (*id, due(at))).collect();
-        let outcomes = self.change_messages(round, change, states, &messages).await;
+        let outcomes = self.change_messages(Some(round), change, states, &messages).await;
         let done = outcomes.iter().filter(|outcome| **outcome == Ok(true)).count() as i64;
         let failed = outcomes.into_iter().filter_map(Result::err).find(|error| {
             matches!(error, Error::RedisUnavailable | Error::OutcomeUnknown | Error::Internal)

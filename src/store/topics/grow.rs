@@ -58,8 +58,8 @@ impl Store {
         let refuse = |why| Err(Error::BadSetting("partitions", why));
         let share = |most: i64| most / settings.partitions;
         let TopicSettings { max_messages, retention, .. } = settings;
-        for partition in topic.all() {
-            let [live, dead, acked] = self.held_by(&partition).await?;
+        // All at once: the second time, publishes wait for it.
+        for [live, dead, acked] in try_join_all(topic.all().map(|it| self.held_by(it))).await? {
             // Others would have room for more than is left.
             if max_messages.is_some_and(|most| live > share(most)) {
                 return refuse(
@@ -86,7 +86,7 @@ impl Store {
     }
 
     /// How many messages of a partition are live, dead and acknowledged.
-    async fn held_by(&self, partition: &Partition) -> Result<[i64; 3], Error> {
+    async fn held_by(&self, partition: Partition) -> Result<[i64; 3], Error> {
         let keys = &partition.keys;
         let live = [&keys.delayed, &keys.delayed_prio, &keys.ready, &keys.unack, &keys.last];
         let sets = live.into_iter().chain([&keys.blocked, &keys.dead, &keys.acked]);

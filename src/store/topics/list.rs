@@ -290,7 +290,8 @@ impl Listed {
             published: message.id.published(),
             body,
         };
-        query.matches(subject, |name| body.is_some_and(|body| topic.masks(body, name)))
+        let push = topic.settings.push.as_ref();
+        query.matches(subject, |name| body.is_some_and(|body| body.masks(name, push)))
     }
 }
 

@@ -12,7 +12,7 @@ mod reasons;
 pub use bulk::Worked;
 pub(super) use contents::count;
 pub use contents::{TOTALS, TopicSnapshot};
-pub use found::{Selected, Selection};
+pub use found::{MovesBack, Selected, Selection};
 pub use list::Listing;
 pub use reasons::Reason;
 #[cfg(test)]

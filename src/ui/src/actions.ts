@@ -6,7 +6,7 @@ import { count, many, parseDuration } from "./format";
 import { say } from "./parts";
 import { refresh } from "./poll";
 import type { Operation } from "./operations";
-import type { Bulk, Group, State } from "./types";
+import type { Bulk, Counts, Group, State, Topic } from "./types";
 
 /** How many messages a request of a bulk action takes on. */
 const PORTION = 1000;
@@ -51,16 +51,22 @@ export function reasonTerm(reason: string): string {
 
 /** How many messages match. Without a search that is the topic's count. */
 export async function matches(act: "redrive" | "delete" | "run", { topic, state, q }: Match): Promise<number | undefined> {
+  if (!q) return (await call<Topic>("getTopic", { path: { topic } })).counts[state];
   let sum = 0;
   let cursor: string | undefined;
   const [operation, states] = routeOf(act, state);
   do {
-    const body = { ...states, q: q || undefined, dry_run: true, cursor };
+    const body = { ...states, q, dry_run: true, cursor };
     const answer = await call<Bulk>(operation, { path: { topic }, body });
     sum += answer.matched ?? 0;
     cursor = answer.next_cursor;
   } while (cursor && sum < 1_000_000);
   return sum;
+}
+
+/** What is deleted must be what was shown. Throws if it is not. */
+export function sameAs(present: number, shown: number): void {
+  if (Math.abs(present - shown) > Math.max(1, shown) / 10) throw new Problem(0, "changed", `It is ${count(present)} now, not ${count(shown)}. Look again before deleting.`);
 }
 
 function routeOf(act: "redrive" | "delete" | "run", state: State): [Operation, object] {
@@ -123,17 +129,33 @@ export const delayField = {
   check: (value: string) => (parseDuration(value) === null ? "Not a duration: 90s, 10m, 2h 30m, 1d" : null),
 };
 
-export function askPurge(topic: string, counts: Record<string, number>): void {
-  const states = ["ready", "delayed", "dead"].filter((state) => (counts[state] ?? 0) > 0);
-  const sum = states.reduce((all, state) => all + (counts[state] ?? 0), 0);
+/** Those that are delayed go with those that are blocked, as the API has it. */
+export function askPurge(topic: string, counts: Counts): void {
+  const { ready, delayed, blocked, dead } = counts;
+  const options: [string, string, number][] = [
+    ["ready", "Ready", ready],
+    ["delayed", blocked ? "Delayed, and blocked" : "Delayed", delayed && delayed + blocked],
+    ["blocked", "Blocked", blocked],
+    ["dead", "Dead", dead],
+  ];
+  const present = options.filter(([, , number]) => number > 0);
+  const picked = (states = "") => options.filter(([state]) => states.includes(`${state},`) && !(state === "blocked" && states.includes("delayed,")));
   ask({
     title: `Purge ${topic}`,
-    body: `Deletes ${many(sum, "message")} that are ${states.join(", ") || "in no state"}. Leased messages stay. This cannot be undone.`,
-    action: `Purge ${many(sum, "message")}`,
+    body: present.length > 0 ? "Leased messages stay. This cannot be undone." : "There is nothing to purge. Leased messages stay.",
+    action: ({ states }) => `Purge ${many(picked(states).reduce((sum, [, , number]) => sum + number, 0), "message")}`,
     danger: true,
     typed: topic,
-    run: async () => {
-      const { purged } = await call<Bulk>("purgeTopic", { path: { topic }, body: { states: ["ready", "delayed", "dead"] } });
+    fields: [{
+      name: "states",
+      label: "Messages to delete",
+      type: "picks",
+      options: present.map(([state, name, number]) => [state, `${name}: ${count(number)}`]),
+      value: present.length === 1 ? `${present[0]![0]},` : "",
+      check: (states) => (states ? null : "Choose the states"),
+    }],
+    run: async ({ states }) => {
+      const { purged } = await call<Bulk>("purgeTopic", { path: { topic }, body: { states: picked(states).map(([state]) => state) } });
       say(`${many(purged ?? 0, "message")} of ${topic} deleted`);
       refresh();
     },

@@ -3,7 +3,7 @@
 // is made when a user opens it.
 
 import { useMemo, useState } from "preact/hooks";
-import { clock, count, duration, zone } from "./format";
+import { count, duration, minute, zone, zonedClock } from "./format";
 import { Table } from "./parts";
 import { useStore } from "./store";
 
@@ -27,9 +27,10 @@ interface Props {
 const WIDTH = 1000;
 const HEIGHT = 100;
 const MINUTE = 60_000;
+const DAY = 1440 * MINUTE;
 
 /** Round values from 0 to the top, which is at least the highest. */
-function linear(high: number): number[] {
+export function linear(high: number): number[] {
   const rough = Math.max(high, 1) / 4;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((step) => step >= rough)!;
@@ -43,17 +44,34 @@ function decades(values: number[]): number[] {
   return Array.from({ length: high - low + 1 }, (_, at) => 10 ** (low + at));
 }
 
-/** Instants at round minutes, few enough to be labelled. */
+/** Instants at round minutes or days, few enough to be labelled. */
 function instants(from: number, until: number): number[] {
-  const step = [1, 2, 5, 10, 15, 30, 60, 120, 240, 360].map((minutes) => minutes * MINUTE).find((step) => (until - from) / step <= 7) ?? 720 * MINUTE;
+  const step = [1, 2, 5, 10, 15, 30, 60, 120, 240, 360].map((minutes) => minutes * MINUTE).find((step) => (until - from) / step <= 7) ?? 5 * DAY;
   // By the wall clock that is shown.
   const offset = zone.value === "utc" ? 0 : new Date(until).getTimezoneOffset() * MINUTE;
   const first = Math.ceil((from - offset) / step) * step + offset;
   return Array.from({ length: Math.max(0, Math.floor((until - first) / step) + 1) }, (_, at) => first + at * step);
 }
 
-function short(value: number): string {
+export function short(value: number): string {
   return value >= 1000 ? `${Number((value / 1000).toFixed(1))}k` : count(Number(value.toFixed(2)));
+}
+
+/** Lines at these values, which are `up` as a share of the height, with their names, and instants below. */
+export function Axes({ marks, name, up, from, until }: { marks: number[]; name: (value: number) => string; up: (value: number) => number; from: number; until: number }) {
+  useStore(zone);
+  return (
+    <>
+      {marks.map((mark) => (
+        <span key={mark} class="mark-y" style={{ bottom: `${up(mark) * 100}%` }}>
+          <span>{name(mark)}</span>
+        </span>
+      ))}
+      {instants(from, until).map((time) => (
+        <span key={time} class="mark-x" style={{ left: `${((time - from) / (until - from)) * 100}%` }}>{minute(time).slice(...(until - from > DAY ? [5, 10] : [11, 16]))}</span>
+      ))}
+    </>
+  );
 }
 
 export function Chart({ title, times, series, lateness, unit }: Props) {
@@ -100,7 +118,7 @@ export function Chart({ title, times, series, lateness, unit }: Props) {
     <figure class="chart">
       <figcaption>
         <span class="title">{title}</span>
-        <span class="when">{clock(times[shown]!)}{shown === last ? " · partial" : ""}</span>
+        <span class="when">{zonedClock(times[shown]!)}{shown === last ? " · partial" : ""}</span>
         <span class="legend">
           {series.map(({ label, look, values }) => (
             <span key={label}>
@@ -111,14 +129,7 @@ export function Chart({ title, times, series, lateness, unit }: Props) {
         </span>
       </figcaption>
       <div class="plot" aria-hidden="true">
-        {marks.map((mark) => (
-          <span key={mark} class="mark-y" style={{ bottom: `${up(mark) * 100}%` }}>
-            <span>{lateness ? duration(mark) : short(mark)}</span>
-          </span>
-        ))}
-        {instants(from, times[last]!).map((time) => (
-          <span key={time} class="mark-x" style={{ left: `${left(time) * 100}%` }}>{clock(time).slice(0, 5)}</span>
-        ))}
+        <Axes marks={marks} name={lateness ? duration : short} up={up} from={from} until={from + span} />
         <div class="field-of" onMouseMove={pointed} onMouseLeave={() => setOver(null)}>
           <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none">
             {paths.map(([line, dots, newest], at) => (
@@ -138,7 +149,7 @@ export function Chart({ title, times, series, lateness, unit }: Props) {
           <Table label={`${title}, ${unit}`} head={["At", ...series.map(({ label }): [string, string] => [label, "num"])]}>
             {times.map((_, at) => last - at).slice(0, 120).map((at) => (
               <tr key={times[at]}>
-                <td>{clock(times[at]!)}</td>
+                <td>{zonedClock(times[at]!)}</td>
                 {series.map(({ label, values }) => (
                   <td key={label} class="num">{said(values[at])}</td>
                 ))}

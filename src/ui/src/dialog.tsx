@@ -11,11 +11,12 @@ export interface Question {
   title: string;
   body?: ComponentChildren;
   /** What the button says. */
-  action: string;
+  action: string | ((values: Record<string, string>) => string);
   danger?: boolean;
   /** What has to be typed before the button works. */
   typed?: string;
-  fields?: { name: string; label: string; value?: string; hint?: string; type?: "text" | "area"; check?: (value: string) => string | null }[];
+  /** The value of `picks` is the options' names, each with a comma. */
+  fields?: { name: string; label: string; value?: string; hint?: string; type?: "text" | "area" | "picks"; options?: [string, string][]; check?: (value: string) => string | null }[];
   /** Does it. The dialog stays open with the reason if that throws. */
   run: (values: Record<string, string>) => Promise<void>;
   wide?: boolean;
@@ -63,7 +64,21 @@ function Shown({ question }: { question: Question }) {
       <form onSubmit={submit}>
         <h2 id="dialog-title">{title}</h2>
         {body && <div class="body">{body}</div>}
-        {fields.map(({ name, label, hint, type = "text" }) => (
+        {fields.map(({ name, label, hint, type = "text", options = [] }) => type === "picks" ? (
+          <fieldset key={name} class="field">
+            <legend class="label">{label}</legend>
+            {options.map(([option, text]) => (
+              <label key={option} class="inline">
+                <input
+                  type="checkbox"
+                  checked={values[name]!.includes(`${option},`)}
+                  onChange={(event) => setValues({ ...values, [name]: values[name]!.replace(`${option},`, "") + (event.currentTarget.checked ? `${option},` : "") })}
+                />
+                {text}
+              </label>
+            ))}
+          </fieldset>
+        ) : (
           <Field key={name} label={label} hint={hint} error={values[name] ? wrong[name] : null}>
             {type === "area" ? (
               <textarea
@@ -96,7 +111,7 @@ function Shown({ question }: { question: Question }) {
         <footer>
           <Button onClick={() => dialog.current?.close()}>Cancel</Button>
           <Button type="submit" kind={danger ? "danger" : "primary"} unless={unready} busy={busy}>
-            {busy ? "Working…" : action}
+            {busy ? "Working…" : typeof action === "string" ? action : action(values)}
           </Button>
         </footer>
       </form>

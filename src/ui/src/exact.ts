@@ -77,6 +77,18 @@ export function member(text: string, name: string): string | undefined {
   return found && text.slice(found.value.start, found.value.end);
 }
 
+/** A string as it is spelled, but for characters that need no escape to be seen: \u674e is 李. */
+export function readable(literal: string): string {
+  return literal.replace(/(?:\\u[0-9a-f]{4})+|\\./gis, (escaped) => {
+    if (escaped[1] !== "u") return escaped;
+    return [...(JSON.parse(`"${escaped}"`) as string)].map((character) => (/[\p{C}\p{Z}"\\]/u.test(character) ? spelled(character) : character)).join("");
+  });
+}
+
+function spelled(character: string): string {
+  return character.split("").map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`).join("");
+}
+
 /** Whether it is JSON at all. */
 export function isJson(text: string): boolean {
   try {

@@ -57,12 +57,36 @@ function pad(value: number, length = 2): string {
   return String(value).padStart(length, "0");
 }
 
+/** The machine's time zone by name. */
+export const here = Intl.DateTimeFormat().resolvedOptions().timeZone;
+
+const shortNames = new Intl.DateTimeFormat("en-US", { timeZoneName: "short" });
+
+/** What the zone of the times that are shown is called at an instant: UTC, GMT+1, PST. */
+function zoneAt(instant: Date | number | string): string {
+  if (zone.value === "utc") return "UTC";
+  return shortNames.formatToParts(new Date(instant)).find(({ type }) => type === "timeZoneName")!.value;
+}
+
 /** An instant to the millisecond, in UTC or here. */
 export function exact(instant: string | number): string {
+  return `${dayOf(instant)} ${clock(instant)}.${pad(new Date(instant).getMilliseconds(), 3)} ${zoneAt(instant)}`;
+}
+
+/** An instant to the minute. */
+export function minute(instant: string | number): string {
+  return `${dayOf(instant)} ${clock(instant).slice(0, 5)} ${zoneAt(instant)}`;
+}
+
+function dayOf(instant: string | number): string {
   const date = new Date(instant);
-  if (zone.value === "utc") return date.toISOString().replace("T", " ").replace("Z", " UTC");
-  const day = `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())}`;
-  return `${day} ${clock(date)}.${pad(date.getMilliseconds(), 3)}`;
+  if (zone.value === "utc") return date.toISOString().slice(0, 10);
+  return `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())}`;
+}
+
+/** The time of day with its zone. */
+export function zonedClock(instant: number): string {
+  return `${clock(instant)} ${zoneAt(instant)}`;
 }
 
 export function clock(instant: Date | number | string): string {

@@ -11,7 +11,8 @@ export const KEYS: [string, string][] = [
   ["g s", "Schedules"],
   ["g p", "Publish"],
   ["g i", "Instances"],
-  ["/", "Search"],
+  ["/", "Jump to anything, as ctrl-K"],
+  ["f", "Filter or search the list"],
   ["j  k", "Next, previous row"],
   ["Enter", "Open the row"],
   ["x", "Select the row"],
@@ -52,12 +53,16 @@ function inRow(selector: string): HTMLElement | null {
   return row?.querySelector<HTMLElement>(selector) ?? document.querySelector<HTMLElement>(`main :not([data-row] *)${selector}`);
 }
 
-export function startKeys(actions: { theme: () => void; help: () => void }): void {
+export function startKeys(actions: { theme: () => void; help: () => void; jump: () => void }): void {
   let prefix = -Infinity;
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
-    if (document.querySelector("dialog[open]")) return;
     const { key } = event;
+    if (document.querySelector("dialog[open]")) return;
+    if ((event.ctrlKey || event.metaKey) && !event.altKey && key.toLowerCase() === "k") {
+      event.preventDefault();
+      return actions.jump();
+    }
+    if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
     if (event.timeStamp - prefix < 1500 && SCREENS[key]) {
       prefix = -Infinity;
       go(SCREENS[key]);
@@ -67,7 +72,8 @@ export function startKeys(actions: { theme: () => void; help: () => void }): voi
     prefix = -Infinity;
     const does: Record<string, () => void> = {
       g: () => (prefix = event.timeStamp),
-      "/": () => document.querySelector<HTMLElement>("[data-search]")?.focus(),
+      "/": actions.jump,
+      f: () => document.querySelector<HTMLElement>("[data-search]")?.focus(),
       j: () => move(1),
       k: () => move(-1),
       x: () => document.activeElement?.closest("[data-row]")?.querySelector<HTMLElement>("input[type=checkbox]")?.click(),

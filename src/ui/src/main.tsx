@@ -4,8 +4,9 @@ import { render, type ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { base, logIn, logOut, meet, Problem, seen, session, trouble } from "./api";
 import { Dialog } from "./dialog";
-import { clock, zone } from "./format";
+import { here as local, zone, zonedClock } from "./format";
 import { Icon } from "./icons";
+import { jump, Jump } from "./jump";
 import { KEYS, startKeys } from "./keys";
 import { Button, Empty, Field, Notice, plainTitle, Text, useInSight } from "./parts";
 import { forget, paused, refresh, startPolling, useQuery } from "./poll";
@@ -79,7 +80,7 @@ function Banners() {
     <>
       {bad && (
         <Banner kind="bad">
-          {bad} {wrong && seen.value !== null && `The numbers are as of ${clock(seen.value)}.`}
+          {bad} {wrong && seen.value !== null && `The numbers are as of ${zonedClock(seen.value)}.`}
         </Banner>
       )}
       {data?.warnings?.map((warning) => (
@@ -126,6 +127,11 @@ function Shell() {
           </svg>
           <span>dueq</span>
         </a>
+        <button type="button" class="button open-jump" aria-label="Jump to" aria-keyshortcuts="/ Control+K" onClick={jump}>
+          <Icon name="search" size={16} />
+          <span>Jump to…</span>
+          <kbd>/</kbd>
+        </button>
         <nav ref={nav} aria-label="Screens">
           {NAV.map(([id, name, icon]) => (
             <a key={id} href={to(id ? [id] : [])} aria-current={here === id ? "page" : undefined}>
@@ -138,7 +144,7 @@ function Shell() {
           <Button kind="ghost" icon={isPaused ? "play" : "pause"} label={isPaused ? "Continue refreshing" : "Stop refreshing"} onClick={() => (paused.set(!isPaused), isPaused && refresh())} />
           <Button kind="ghost" icon={isDark() ? "sun" : "moon"} label={isDark() ? "Light theme" : "Dark theme"} onClick={switchTheme} />
           <Button kind="ghost" icon="help" label="Keyboard and help" onClick={() => helping.set(true)} />
-          <button type="button" class="button ghost small" aria-label={`Times are ${times === "utc" ? "UTC" : "local"}; switch`} onClick={() => zone.set(times === "utc" ? "local" : "utc")}>
+          <button type="button" class="button ghost small" title={times === "utc" ? "UTC" : local} aria-label={`Times are ${times === "utc" ? "UTC" : `local, ${local}`}; switch`} onClick={() => zone.set(times === "utc" ? "local" : "utc")}>
             {times === "utc" ? "UTC" : "Local"}
           </button>
           {me && me.name !== "anonymous" && (
@@ -164,6 +170,7 @@ function Shell() {
         <Screen />
       </main>
       <Dialog />
+      <Jump />
       <Help />
       <Notice />
     </>
@@ -259,7 +266,7 @@ function App() {
 
 startTheme();
 startPolling();
-startKeys({ theme: switchTheme, help: () => helping.set(true) });
+startKeys({ theme: switchTheme, help: () => helping.set(true), jump });
 void meet();
 place.follow(() => document.querySelectorAll<HTMLElement>("[popover]:popover-open").forEach((open) => open.hidePopover()));
 render(<App />, document.getElementById("app")!);

@@ -27,6 +27,7 @@ export const operations = {
   getTopicHistory: "GET /topics/{topic}/history",
   listDeadReasons: "GET /topics/{topic}/dead/reasons",
   listGroups: "GET /topics/{topic}/groups",
+  getGroup: "GET /topics/{topic}/groups/{group}",
   pauseGroup: "POST /topics/{topic}/groups/{group}/pause",
   resumeGroup: "POST /topics/{topic}/groups/{group}/resume",
   listCallbackHosts: "GET /callbacks/hosts",

@@ -5,7 +5,8 @@ import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hook
 import { refusal, type Problem, type Verb } from "./api";
 import { count, duration, exact, mark, pieces, plain, relative, zone } from "./format";
 import { Icon } from "./icons";
-import { ticks } from "./poll";
+import { refresh, ticks } from "./poll";
+import type { Still } from "./still";
 import { Store, useStore } from "./store";
 import type { Counts, State } from "./types";
 
@@ -16,6 +17,11 @@ export function Text({ children }: { children: string }) {
   const parts = pieces(children);
   if (parts.length === 1) return <>{children}</>;
   return <>{parts.map((part, at) => (at % 2 ? <span class="mark">{mark(part)}</span> : part))}</>;
+}
+
+/** A name, cut where it is long. The tooltip has the whole. */
+export function Name({ children }: { children: string }) {
+  return <span class="cut" title={plain(children)}><Text>{children}</Text></span>;
 }
 
 /** An instant: relative, and exactly in its tooltip. */
@@ -275,25 +281,39 @@ export function Card({ title, actions, children, flush }: { title?: ComponentChi
   );
 }
 
-/** A table that scrolls sideways by itself, and by keyboard too. */
-export function Table({ label, head, children }: { label: string; head: (string | [string, string])[] } & Children) {
+/** The heading of a column: its text, with `!` before one that is not seen, and its class. */
+export type Column = string | [ComponentChildren, string];
+
+/** A table that scrolls sideways by itself, and by keyboard too. On a phone each row with `data-row` is a card, whose cells have their columns' headings. */
+export function Table({ label, head, still, children }: { label: string; head: Column[]; still?: Still } & Children) {
+  const own = useRef<HTMLDivElement | null>(null);
+  const box = still?.box ?? own;
+  const columns = head.map((cell) => (typeof cell === "string" ? [cell, undefined] : cell) as [ComponentChildren, string?]);
+  useLayoutEffect(() => {
+    for (const row of box.current!.querySelectorAll<HTMLElement>("[data-row]")) {
+      [...row.children].forEach((cell, at) => {
+        const text = columns[at]?.[0];
+        (cell as HTMLElement).dataset.label = typeof text === "string" && !text.startsWith("!") ? text : "";
+      });
+    }
+  });
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label={label}>
-      <table>
-        <thead>
-          <tr>
-            {head.map((cell) => {
-              const [text, className] = typeof cell === "string" ? [cell, undefined] : cell;
-              return (
-                <th key={text} scope="col" class={className}>
-                  {text.startsWith("!") ? <span class="sr">{text.slice(1)}</span> : text}
+    <div class="list">
+      {still && <div class="fresh" role="status">{still.fresh > 0 && <Button onClick={refresh}>{count(still.fresh)} new</Button>}</div>}
+      <div ref={box} class="scroll" tabIndex={0} role="region" aria-label={label}>
+        <table>
+          <thead>
+            <tr>
+              {columns.map(([text, className], at) => (
+                <th key={at} scope="col" class={className}>
+                  {typeof text === "string" && text.startsWith("!") ? <span class="sr">{text.slice(1)}</span> : text}
                 </th>
-              );
-            })}
-          </tr>
-        </thead>
-        <tbody>{children}</tbody>
-      </table>
+              ))}
+            </tr>
+          </thead>
+          <tbody>{children}</tbody>
+        </table>
+      </div>
     </div>
   );
 }
@@ -415,7 +435,7 @@ export function Search({ value, label, placeholder, search, hint }: { value: str
         }}
       />
       {hint}
-      <kbd aria-hidden="true">/</kbd>
+      <kbd aria-hidden="true">f</kbd>
     </div>
   );
 }

@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { hidesPayloads, Problem, send, type Problem as ProblemType } from "./api";
-import { children, isJson, node, type Node } from "./exact";
+import { children, isJson, node, readable, type Node } from "./exact";
 import { bytes as sized, many } from "./format";
 import { Button, Card, copy, Empty, Skeleton, Tabs, Text, Unable } from "./parts";
 import { to } from "./router";
@@ -139,12 +139,12 @@ function Hex({ bytes }: { bytes: Uint8Array }) {
 function Branch({ text, at, name, open: first = false }: { text: string; at: Node; name?: string; open?: boolean }) {
   const [open, setOpen] = useState(first);
   const [limit, setLimit] = useState(CHILDREN);
-  const label = name !== undefined && <><span class="name"><Text>{name}</Text></span>: </>;
+  const label = name !== undefined && <><span class="name"><Text>{readable(name)}</Text></span>: </>;
   if (at.kind !== "object" && at.kind !== "array") {
     return (
       <div class="leaf">
         {label}
-        <span class={at.kind}><Text>{text.slice(at.start, at.end)}</Text></span>
+        <span class={at.kind}><Text>{at.kind === "string" ? readable(text.slice(at.start, at.end)) : text.slice(at.start, at.end)}</Text></span>
       </div>
     );
   }

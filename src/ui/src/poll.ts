@@ -16,6 +16,9 @@ export const paused = new Store(false);
 /** Grows with every round. Relative times are drawn by it. */
 export const ticks = new Store(0);
 
+/** Grows when the user asked for what is new, or acted, and the answers are there. */
+export const refreshed = new Store(0);
+
 interface Entry {
   operation: Operation;
   ask: Ask;
@@ -67,13 +70,15 @@ async function load(entry: Entry, glance = true): Promise<void> {
 
 /** Asks again for all that is on the screen. */
 export function refresh(): void {
+  const loads: Promise<void>[] = [];
   for (const entry of entries.values()) {
     if (entry.lookers.size === 0) continue;
     // An answer that is under way may be older than what the user just did.
     entry.flight?.abort();
     entry.flight = undefined;
-    void load(entry, false);
+    loads.push(load(entry, false));
   }
+  void Promise.all(loads).then(() => refreshed.set(refreshed.value + 1));
 }
 
 function tick(): void {
@@ -106,6 +111,8 @@ export function forget(): void {
 
 export interface Known<Answer> {
   data: Answer | undefined;
+  /** The answer as it is spelled. */
+  text?: string;
   problem: Problem | undefined;
 }
 
@@ -137,7 +144,7 @@ export function useQuery<Answer>(operation: Operation | null, ask: Ask = {}, eve
     };
   }, [key]);
   const entry = entries.get(key);
-  return { data: entry?.data as Answer | undefined, problem: entry?.problem };
+  return { data: entry?.data as Answer | undefined, text: entry?.text, problem: entry?.problem };
 }
 
 /** The same for several requests at once; answers by name. */

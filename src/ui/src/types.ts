@@ -201,6 +201,8 @@ export interface Instance {
   waiters?: number;
   memory_bytes?: number;
   clock_offset_ms?: number;
+  host?: string;
+  pid?: number;
 }
 
 export interface ApiKey {

@@ -2,7 +2,7 @@
 //!
 //! A page's `sh` blocks run in one shell, in their order, on a dueq of the page's own; a command that fails, or an HTTP
 //! status of 400 and above, fails the test. What follows the language on the fence changes that: `background` runs until
-//! the page's end (a server, a worker, a receiver; Python too), `no-run` is not run, `interrupt` is Ctrl-C for the last
+//! the page's end (a server, a worker, a receiver), `no-run` is not run, `interrupt` is Ctrl-C for the last
 //! receiver (`dueq listen`), once that was called. Every server may call this machine. A worker has its server restarted and
 //! then replaced by a proxy's page, and must go on.
 
@@ -137,18 +137,13 @@ fn script(blocks: &[Block], dir: &Path) -> String {
                 }
             }
             ["sh", "interrupt"] => script.push_str("interrupt\n"),
-            ["python", "background"] => {
-                std::fs::write(dir.join(format!("{number}.py")), own(&block.text)).unwrap();
-                let _ = writeln!(script, "$PYTHON {number}.py > {number}.log 2>&1 &");
-                let _ = writeln!(script, "listens {receiver}");
-            }
             _ => {}
         }
     }
     script
 }
 
-/// Python with what the pages' examples import.
+/// Python with the checkers of `tests/setup.sh`.
 pub fn python() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     let path = root().join(target).join("checkers/bin/python");
@@ -181,13 +176,6 @@ async fn run_blocks(path: &Path, blocks: &[Block]) -> Result<(), String> {
         .arg("page.sh")
         .current_dir(&dir)
         .envs([("PATH", programs.as_ref()), ("ROOT", root().as_os_str())])
-        .env(
-            "PYTHON",
-            match blocks.iter().any(|block| block.info == ["python", "background"]) {
-                true => python(),
-                false => "false".into(),
-            },
-        )
         // Of servers that start beside browsers and compilers, some Redis answers late.
         .env("DUEQ_REDIS_TIMEOUT_MS", "20000")
         .stdin(Stdio::null())

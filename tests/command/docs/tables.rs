@@ -62,6 +62,18 @@ async fn the_flags_are_those_of_serve() {
     for default in words("[default: ") {
         assert!(column(&table, 1).contains(&default), "the default {default}");
     }
+    // The chart's settings are those that it does not set by other values, and that make sense in its Pods.
+    let schema: Value =
+        serde_json::from_str(include_str!("../../../docker/helm/values.schema.json")).unwrap();
+    let settings = schema["properties"]["settings"]["patternProperties"].as_object().unwrap();
+    let pattern = settings.keys().next().unwrap().trim_matches(['^', '(', ')', '$']);
+    flags.retain(|flag| {
+        let own = "listen api-key api-key-file insecure allow-host tls-cert tls-key tls-client-ca \
+            addr-file sentinel-master data-dir fsync signing-secret signing-secret-file";
+        let redis = flag.starts_with("--redis-") && flag != "--redis-timeout-ms";
+        !redis && !own.split_whitespace().any(|own| flag[2..] == *own)
+    });
+    assert_eq!(pattern.split('|').map(|name| format!("--{name}")).collect::<Names>(), flags);
 }
 
 #[test]

@@ -147,7 +147,7 @@ async fn a_key_stores_as_many_messages_as_its_line_says_over_all_topics_that_it_
     ops.publish(&names[0], json!({"payload": 1})).await.expect(201);
     ops.publish(&format!("{mine}-other"), json!({"payload": 1})).await.expect(201);
     // What is leased and dead counts, and what is gone does not.
-    let held = ops.leased(&names[0], json!({"max_messages": 50})).await;
+    let held = ops.leased(&names[0], json!({"max_messages": 50, "wait_ms": 10_000})).await;
     ops.nack_leased(&held[0], json!({"dead": true})).await.expect(200);
     tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     key.publish(&names[2], json!({"payload": 1})).await.problem(429, "too_many_messages");

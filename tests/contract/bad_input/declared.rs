@@ -7,14 +7,14 @@ use super::{Ground, Place, Wrong, forms};
 use crate::harness::*;
 
 /// No whole number of 0…2^63−1, whatever the range.
-const NO_NUMBER: &str = r#""5" 1.5 1e999 -1e999 -1 true [] {} "" [5] 1e-1 1e30 9223372036854775808 18446744073709551616
+const NO_NUMBER: &str = r#""5" "?" 1.5 1e999 -1e999 -1 true [] {} "" [5] 1e-1 1e30 9223372036854775808 18446744073709551616
     -9223372036854775809"#;
-const NO_FRACTION: &str = r#""2" 1e999 true [] {} "" [1]"#;
-const NO_TEXT: &str = r#"1 true [] {} 1.5 ["k"]"#;
-const NO_WORD: &str = r#"1 true [] {} "" "x""#;
+const NO_FRACTION: &str = r#""2" "?" 1e999 true [] {} "" [1]"#;
+const NO_TEXT: &str = r#"1 7 true [] {} 1.5 ["k"]"#;
+const NO_WORD: &str = r#"1 7 true [] {} "" "x""#;
 const NO_OBJECT: &str = r#"1 "x" true [] [{}]"#;
 const NO_ARRAY: &str = r#"1 "x" {} true"#;
-const NO_BOOLEAN: &str = r#""true" "" 1 0 [] {}"#;
+const NO_BOOLEAN: &str = r#""true" "?" "" 1 0 [] {}"#;
 
 /// Where a template has an object, and where that has the value that is tried: both are replaced by their text, because what
 /// is tried may be no JSON.

@@ -23,6 +23,8 @@ const BODIES: &[(&str, &str, &str)] = &[
     ("publishMessage", r#"{}"#, "payload"),
     ("publishMessage", r#"{"delay_ms":1}"#, "payload"),
     ("publishMessage", r#"{"payload_base64":null}"#, "payload"),
+    ("updateMessage", r#"{"content_type":"a/b"}"#, "content_type"),
+    ("updateMessage", r#"{"callback":{}}"#, "callback.url"),
     ("scheduleCallback", r#"{"url":"http://a/","callback":{"url":"http://a/"}}"#, "callback"),
     ("scheduleCallback", r#"{"url":"http://a/","topic":"x"}"#, "topic"),
     ("leaseFromTopics", r#"{"topics":["a","b","a"]}"#, "topics"),

@@ -60,17 +60,25 @@ pub async fn visit_moves(client: &Client, redis: &Redis) {
     }
 }
 
-/// A message that dies and moves.
+/// A message that dies and moves, and two whose acks are published: in their own topic, and in one that may lie elsewhere.
 pub async fn visit_dead(client: &Client) {
     let (here, there) = (&topic("slots-dying"), topic("slots-dead"));
     let moves = json!({"dead_topic": there, "dead_form": "raw"});
     client.put_topic(here, moves).await.expect(201);
+    for to in [here, &there] {
+        client.published(here, json!({"payload": 1, "on_done": {"topic": to}})).await;
+        client.ack_leased(&client.lease_one(here).await).await.expect(204);
+    }
+    client
+        .ack_leased(&client.lease_one_with(here, json!({"wait_ms": 5_000})).await)
+        .await
+        .expect(204);
     client.published(here, json!({"payload": 1})).await;
     let held = client.lease_one(here).await;
     client.nack_leased(&held, json!({"dead": true})).await.expect(200);
-    eventually("its move", || async {
+    eventually("its move, and the completion", || async {
         let listed = client.list(&there, "state=ready").await;
-        (listed.status == 200 && listed.json()["items"][0].is_object()).then_some(())
+        (listed.status == 200 && listed.json()["items"][1].is_object()).then_some(())
     })
     .await;
 }

@@ -29,7 +29,9 @@ struct Seen {
 fn by_short_way(bytes: &[u8]) -> Vec<Seen> {
     let mut rest = Bytes::copy_from_slice(bytes);
     let mut all = Vec::new();
-    let find = |path: &str| (path.starts_with("/topics/") || path == "/lease").then_some(());
+    let find = |path: &str, _: &HeaderMap| {
+        (path.starts_with("/topics/") || ["/lease", "/sqs/0/a"].contains(&path)).then_some(())
+    };
     while let Some(head) = head::parse(&rest, &PublicUrl::default(), find) {
         let end = head.body + head.length;
         if rest.len() < end {
@@ -70,12 +72,13 @@ fn by_hyper(bytes: &[u8]) -> Vec<Seen> {
     seen.into_inner()
 }
 
-const HEADS: [&str; 6] = [
+const HEADS: [&str; 7] = [
     "POST /topics/orders/messages HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 13\r\n\r\n\
         {\"payload\":1}",
     "POST /lease HTTP/1.1\r\nHost: q:8080\r\nAccept: */*\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\n{}",
     "POST /topics/a%2Fb/messages/raw?priority=3&key=a+b HTTP/1.1\r\nhost: [::1]\r\nauthorization: Bearer abc\r\n\
         idempotency-key: k\r\ncontent-length: 0\r\n\r\n",
+    "POST /sqs/0/a HTTP/1.1\r\nhost: a\r\nX-Amz-Target: AmazonSQS.SendMessage\r\namz-sdk-request: attempt=1\r\nContent-Length: 2\r\n\r\n{}",
     "POST /topics/a/lease HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
     "POST /topics/a/lease HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 5\r\ncontent-length: 2\r\n\r\n{}GET ",
     "GET /topics/a HTTP/1.0\r\nhost: a\r\nx: \u{e9}\r\n folded\r\n\r\n",
@@ -129,11 +132,11 @@ proptest! {
 
 #[test]
 fn plain_requests_are_taken_and_others_are_not() {
-    let [publish, lease, raw, others @ ..] = HEADS;
-    let all = by_short_way([publish, lease, raw].concat().as_bytes());
+    let [publish, lease, raw, sqs, others @ ..] = HEADS;
+    let all = by_short_way([publish, lease, raw, sqs].concat().as_bytes());
     let paths: Vec<_> = all.iter().map(|seen| seen.uri.to_string()).collect();
     let raw = "/topics/a%2Fb/messages/raw?priority=3&key=a+b";
-    assert_eq!(paths, ["/topics/orders/messages", "/lease", raw]);
+    assert_eq!(paths, ["/topics/orders/messages", "/lease", raw, "/sqs/0/a"]);
     assert_eq!(all[0].body, "{\"payload\":1}");
     let json = HeaderValue::from_static("application/json");
     assert_eq!(all[0].headers.get(header::CONTENT_TYPE), Some(&json));

@@ -108,9 +108,18 @@ proptest! {
     #[test]
     fn take_dead(
         settings in settings(),
-        reply in reply((num(), vec((member(), any::<i64>().prop_map(|at| bulk(at.to_string())), prop::option::of(snapshot())), 0..4)).prop_map(|(now, dead)| {
-            let one = |(member, at, found): (Value, Value, Option<Value>)| [member, at, found.unwrap_or(Value::Nil)];
-            array([now].into_iter().chain(dead.into_iter().flat_map(one)).collect())
+        reply in reply((num(), vec((member(), any::<i64>().prop_map(|at| bulk(at.to_string())), prop_oneof![snapshot(), extra().prop_map(bulk)], stored_body(), events()), 0..4)).prop_map(|(now, dead)| {
+            let (mut list, mut found, mut bodies, mut written) = (vec![], vec![], vec![], vec![]);
+            for (mut member, at, message, body, events) in dead {
+                if let (Value::BulkString(entry), Value::BulkString(_)) = (&mut member, &message) {
+                    entry.push(b'a');
+                }
+                list.extend([member, at]);
+                found.push(message);
+                bodies.push(body);
+                written.push(bulk(events));
+            }
+            array([now].into_iter().chain([list, found, bodies, written].map(array)).collect())
         })),
     ) {
         for death in answer(read_deaths, settings, reply).unwrap_or_default() {

@@ -544,8 +544,9 @@ pub fn all() -> Vec<Bug> {
             .does("what moved here when it died moves on when it dies again")
             .patch(
                 "take_dead",
-                "not bodyless and redis.call('HGET', k.messages, member) or ''",
-                "(string.gsub(redis.call('HGET', k.messages, member) or '', '\"o\":', '\"x\":'))",
+                "return { now, list, found, bodies,",
+                "for i = 1, #bodies do bodies[i] = string.gsub(bodies[i] or '', '\"o\":', '\"x\":') end\n\
+                 return { now, list, found, bodies,",
             ),
         bug("redriven past the limit", &["the contract"], probe!(moves::a_full_topic))
             .does("a redrive makes more messages live than the topic may hold")
@@ -574,12 +575,17 @@ pub fn all() -> Vec<Bug> {
             ),
         bug("retried against its lists", &["the contract"], scenario!(calls::a_final_answer))
             .does("a call is repeated after an answer that its lists call final"),
+        bug("a token for each call", &["the contract"], scenario!(calls::a_token))
+            .does("each call fetches a token of its own"),
         bug("completion forgotten", &["the contract"], scenario!(calls::completions))
             .does("a message whose ack is to be published is forgotten with it")
             .patch("ack", "if #reported > 0 then redis.call('ZADD', KEYS[11], unpack(reported)) end", ""),
         bug("completion without its result", &["the contract"], scenario!(calls::completions))
             .does("an ack is published without what it gave")
             .patch("ack", "if line ~= '' then lib.add_events(k, good[i], line) end", ""),
+        bug("completion noted for good", &["the contract"], scenario!(calls::completions))
+            .does("an ack stays noted when it has been published, and is published again")
+            .patch("complete", "redis.call('ZREM', KEYS[1], unpack(ARGV, 5, count + 4))", ""),
         bug("failing and called", &["the contract"], scenario!(calls::a_failing_host))
             .does("no instance learns that a host fails")
             .patch("swap_host", "if ARGV[3] ~= '' then redis.call('HSET', KEYS[1], ARGV[1], ARGV[3]) end", ""),

@@ -2,7 +2,7 @@
 //! promise the checker must say was broken by each. What finds nothing proves nothing.
 //!
 //! Most bugs are patches of the Lua scripts. The others are what a scenario does where the bug is on: another setting, a proxy
-//! that changes the answers of Redis (`between`); or, for four of them, a line in the program (`src/base/seeded.rs`). Each
+//! that changes the answers of Redis (`between`); or, for five of them, a line in the program (`src/base/seeded.rs`). Each
 //! names a scenario that meets it: mostly a probe ([`probes`]), a scenario of some seconds made for it, which is clean
 //! without the bug. All of them run under watch.
 

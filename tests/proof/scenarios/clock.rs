@@ -130,11 +130,10 @@ pub async fn clock_of_schedules(setting: Setting) -> Report {
                 here.run.demand(wait < 2_000, "I14", || {
                     format!("{name} ticks every second, and next in {wait} ms")
                 });
-                before.push(client.total(name, "published").await);
+                before.push((Instant::now(), client.total(name, "published").await));
             }
-            let since = Instant::now();
             sleep(Duration::from_millis(2_500)).await;
-            for (name, before) in names.iter().zip(before) {
+            for (name, (since, before)) in names.iter().zip(before) {
                 let made = client.total(name, "published").await - before;
                 let most = since.elapsed().as_secs() as i64 + 2;
                 here.run.demand((1..=most).contains(&made), "I14", || {

@@ -43,6 +43,7 @@ pub mod million_delayed;
 pub mod order;
 pub mod poison;
 pub mod power;
+pub mod pulse;
 pub mod replicas;
 pub mod rolling_upgrade;
 pub mod sentinel;

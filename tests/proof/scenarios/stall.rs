@@ -7,6 +7,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::ground::{DEADLINE, Run, SLACK, both, hasty, redis};
+use super::pulse::Pulse;
 use crate::harness::Dueq;
 use crate::proof::actor::Options;
 use crate::proof::history::{FaultKind, Grant, now};
@@ -63,17 +64,17 @@ async fn ack_all(run: &Run, client: u64, held: &[Grant]) {
 }
 
 /// Much was refused outright, and nothing hung.
-fn in_time(run: &mut Run) {
+fn in_time(run: &mut Run, pulse: &Pulse) {
     let never = run.ended("never");
     run.bit(never > 50, || format!("only {never} requests were refused"));
-    run.in_time(DEADLINE + SLACK);
+    run.in_time(DEADLINE + SLACK + pulse.late());
 }
 
 /// Redis is stopped for 5 s: requests are answered 503 in time, and none that was refused runs later.
 pub async fn redis_paused(setting: Setting) -> Report {
     let mut redis = redis(&setting).start().await;
     let dueq = hasty(Dueq::on(&redis)).bug(setting.bug).start().await;
-    let fleet = only(dueq.client());
+    let (fleet, pulse) = (only(dueq.client()), Pulse::start(dueq.client()));
     let mut run = Run::begin("redis_paused", &setting, &fleet);
     let mut holders = Run::quiet("redis_paused", &setting, &fleet);
     for round in 0..setting.rounds {
@@ -92,8 +93,8 @@ pub async fn redis_paused(setting: Setting) -> Report {
         run.recovers(first + 4_000, Duration::from_secs(3)).await;
         ack_all(&holders, first + 5_000, &held).await;
     }
-    in_time(&mut run);
-    in_time(&mut holders);
+    in_time(&mut run, &pulse);
+    in_time(&mut holders, &pulse);
     let held = holders.report(&redis.url()).await;
     both(run.report(&redis.url()).await, held)
 }
@@ -102,6 +103,7 @@ pub async fn redis_paused(setting: Setting) -> Report {
 pub async fn redis_busy(setting: Setting) -> Report {
     let redis = redis(&setting).args(["--lua-time-limit", "200"]).start().await;
     let dueq = hasty(Dueq::on(&redis)).bug(setting.bug).start().await;
+    let pulse = Pulse::start(dueq.client());
     let mut run = Run::begin("redis_busy", &setting, &only(dueq.client()));
     for round in 0..setting.rounds {
         let first = 10_000 * (round as u64 + 1);
@@ -119,7 +121,7 @@ pub async fn redis_busy(setting: Setting) -> Report {
         run.recovers(first + 2_000, Duration::from_secs(3)).await;
     }
     sleep(Duration::from_millis(500)).await;
-    in_time(&mut run);
+    in_time(&mut run, &pulse);
     run.report(&redis.url()).await
 }
 

@@ -30,7 +30,7 @@ fn caller(allowed: &[&str], dns: Option<SocketAddr>) -> Caller {
 fn by_proxy(allowed: &[&str], dns: Option<SocketAddr>, proxy: Option<Proxy>) -> Caller {
     let allowed = allowed.iter().map(|net| net.parse().unwrap()).collect();
     let guard = AddressGuard { allowed, ..AddressGuard::default() };
-    Caller::new(Arc::new(guard), dns, proxy, &[]).unwrap()
+    Caller::new(Arc::new(guard), dns, proxy).unwrap()
 }
 
 /// A POST of three bytes.

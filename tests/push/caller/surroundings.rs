@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::Arc;
 
-use dueq_loops::callbacks::{Caller, ClientCert, Verdict};
+use dueq_loops::callbacks::{Caller, Verdict};
 use dueq_model::AddressGuard;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -30,9 +30,13 @@ async fn called() -> Option<(Verdict, String)> {
     let url = std::env::var(URL).ok()?;
     let dns: SocketAddr = std::env::var(DNS).unwrap().parse().unwrap();
     let (allowed, cert) = (vec!["127.0.0.0/8".parse().unwrap()], std::env::var(CERT));
-    let certs: Vec<ClientCert> = cert.iter().map(|text| text.parse().unwrap()).collect();
     let guard = AddressGuard { allowed, ..AddressGuard::default() };
-    let caller = Caller::new(Arc::new(guard), Some(dns), None, &certs).unwrap();
+    let caller = Caller::new(Arc::new(guard), Some(dns), None).unwrap();
+    if let Ok(cert) = cert {
+        caller.certify(&cert.parse().unwrap()).unwrap();
+    }
+    let bad = "bank=/none,/none".parse().unwrap();
+    assert!(caller.certify(&bad).is_err(), "the one of before stays");
     let client_cert = std::env::var(NAME).ok();
     let outcome = carried_out(&caller, CallRequest { client_cert, ..request(&url) }).await;
     Some((outcome.verdict, outcome.report.error.unwrap_or_default()))

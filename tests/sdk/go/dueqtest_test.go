@@ -212,7 +212,10 @@ func TestUntilEmptyAWorkerOfNothingReturnsAtOnce(t *testing.T) {
 }
 
 // The steps that dueqtest does not take as dueq does: it has no configuration, schedules or callbacks.
-var notInMemory = []string{"configure", "reset", "pause", "list", "drop", "callback_refused", "schedule", "trigger", "payload"}
+var notInMemory = []string{
+	"configure", "reset", "pause", "list", "drop", "callback_refused", "schedule", "trigger", "payload",
+	"put_schedule", "run_schedule", "delete_schedule", "put_topic", "put_group", "delete_topic",
+}
 
 func TestInMemoryTakesTheStepsThatDueqTakes(t *testing.T) {
 	var said bytes.Buffer
@@ -309,6 +312,10 @@ func TestInMemoryKeysAndLeasesAreKept(t *testing.T) {
 	}
 	if strings.Join(names, " ") != "_callbacks t" {
 		t.Error(names)
+	}
+	soon := dueq.Message(1, dueq.Delay(time.Second)) // which is for the schedule to say
+	if _, err := client.PutSchedule(ctx, "s", soon, dueq.Schedule{Topic: "t", Every: time.Minute}); err == nil || dueq.Code(err) != "" {
+		t.Error(err)
 	}
 	if _, _, err := client.API.Schedules.ListSchedules(ctx).Execute(); dueq.Code(err) != "not_supported" {
 		t.Error(err)

@@ -31,6 +31,7 @@ type fake struct {
 	ready         []string // payloads to be leased
 	next          int
 	leaseMs       int
+	attemptsLeft  int
 	headers       map[string]string // of every message
 	leasedFrom    string            // the last lease request's path, and the topics in its body
 	acked, nacked []settled
@@ -41,7 +42,7 @@ type fake struct {
 }
 
 func newFake(t *testing.T, payloads ...string) *fake {
-	f := &fake{ready: payloads, leaseMs: 30000, headers: map[string]string{}}
+	f := &fake{ready: payloads, leaseMs: 30000, attemptsLeft: 9, headers: map[string]string{}}
 	f.Server = httptest.NewServer(f)
 	t.Cleanup(f.Server.Close)
 	return f
@@ -91,7 +92,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		now := time.Now().UTC()
 		messages = append(messages, map[string]any{
 			"id": fmt.Sprintf("id-%d", f.next), "lease_token": fmt.Sprintf("token-%d", f.next), "topic": "t",
-			"payload": json.RawMessage(f.ready[0]), "headers": f.headers, "priority": 0, "attempt": 1, "attempts_left": 9,
+			"payload": json.RawMessage(f.ready[0]), "headers": f.headers, "priority": 0, "attempt": 1, "attempts_left": f.attemptsLeft,
 			"published_at": now, "due_at": now, "lease_expires_at": now, "lease_ms": f.leaseMs, "mood": "new in this version",
 		})
 		f.ready = f.ready[1:]

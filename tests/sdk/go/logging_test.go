@@ -58,10 +58,20 @@ func TestHandlersThatFailAreLoggedUnlessAHookIsTold(t *testing.T) {
 	until(t, "all settled", func() bool { _, nacked := server.settledSoFar(); return len(nacked) == 4 })
 	_ = stop()
 	for _, text := range []string{"topic=t id=id-1 attempt=1 error=\"the bank is closed\"", "nil pointer dereference", "logging_test.go",
-		"id=id-3 attempt=1 error=\"no such order\"", "error=busy retry_in=0s"} {
+		"id=id-3 attempt=1 error=\"no such order\"",
+		"level=INFO msg=\"dueq: the handler wants the message again\" topic=t id=id-4 attempt=1 error=busy retry_in=0s"} {
 		if log.count(text) == 0 {
 			t.Errorf("not logged: %s\n%s", text, log.text.String())
 		}
+	}
+
+	server = newFake(t, `"later"`)
+	server.attemptsLeft = 0
+	stop = start(t, server.client(), handler)
+	until(t, "settled", func() bool { _, nacked := server.settledSoFar(); return len(nacked) == 1 })
+	_ = stop()
+	if log.count("level=WARN msg=\"dueq: the handler failed\" topic=t id=id-1 attempt=1 error=busy") == 0 {
+		t.Error("a last attempt is not logged", log.text.String())
 	}
 
 	lines := log.count("\n")

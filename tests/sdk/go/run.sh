@@ -2,12 +2,14 @@
 # Runs the test program of the Go SDK from the repository's root, against the module that openapi/sdks/go/build.sh made:
 #   tests/sdk/go/run.sh SUBCOMMAND ARGS…
 #   tests/sdk/go/run.sh example FILE       a program of a user's, built against the module
+#   tests/sdk/go/run.sh framework FILE     the same of a web app
 #   tests/sdk/go/run.sh orders             the example of the package, like that
 #   tests/sdk/go/run.sh unit               the worker against a server that misbehaves on purpose (unit.sh)
 set -euo pipefail
 
 if [ "${1-}" = unit ]; then exec "$(dirname "$0")/unit.sh"; fi
 target="$(realpath -m "${CARGO_TARGET_DIR:-target}")"
+if [ "${1-}" = framework ]; then set -- example "$2"; fi
 if [ "${1-}" = orders ]; then set -- example openapi/sdks/go/examples/orders/main.go; fi
 here="$(cd "$(dirname "$0")" && pwd)"
 work="$target/sdks/go-test"

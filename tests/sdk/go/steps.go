@@ -37,6 +37,9 @@ func steps(ctx context.Context, client *dueq.Client, topic string) (err error) {
 	s.topics()
 	s.callbacksAndSchedules()
 	s.payload()
+	s.ownSchedules()
+	s.ownTopics()
+	s.deadLetters()
 	return nil
 }
 

@@ -3,7 +3,8 @@
 # openapi/sdks/java/build.sh.
 #   run.sh unit           what needs no server: warnings of javac and javadoc, the POM, client and worker against servers that
 #                         misbehave, and the dueq in memory
-#   run.sh example FILE   a program of a user's
+#   run.sh example FILE   a program of a user's, with the jar that has all in it
+#   run.sh framework FILE a program that needs Spring Boot
 #   run.sh orders         the package's example
 #   run.sh classpath      prints what to put on a classpath
 set -euo pipefail
@@ -21,6 +22,17 @@ if [[ ${1:-} == classpath ]]; then
 fi
 
 mkdir -p "$home"
+if [[ ${1:-} == framework ]]; then
+  # As a user has it: Spring Boot chooses the versions of what the SDK needs. The Maven cache is of its own, as the SDK goes into it.
+  app="$home/spring"
+  maven() { mvn -B -q -ntp -Dmaven.repo.local="$app/repository" "$@" >&2; }
+  rm -rf "$app/lib"
+  maven install:install-file -Dfile="$jar" -DpomFile="${jar%.jar}.pom"
+  maven -f "$here/spring.xml" -Ddueq.version="$version" dependency:copy-dependencies -DoutputDirectory="$app/lib"
+  own="$(mktemp -d "$app/app-XXXXXX")"
+  javac --release 17 -Xlint:all -Werror -cp "$app/lib/*" -d "$own" "$2" >&2
+  exec java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "$own:$app/lib/*" shop.App
+fi
 exec 9> "$home/lock"
 flock 9
 # Tests and example, as a user compiles them.
@@ -58,7 +70,7 @@ END
 esac
 exec 9>&-
 if [[ -v example ]]; then
-  exec java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "$classpath" "$example"
+  exec java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "${jar%.jar}-all.jar" "$example"
 fi
 # Compiled quickly rather than well: a run takes seconds, and the compiler shares the processors with all the rest.
 exec java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "$home/classes:$classpath" Main "$@"

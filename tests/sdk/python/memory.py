@@ -46,7 +46,8 @@ MINUTE = timedelta(minutes=1)
 SKIPPED = Counter(
     {
         "PUT /topics/T-config": 1,
-        "PUT /schedules/T": 1,
+        "PUT /topics/T-own": 1,
+        "PUT /schedules/T": 2,
         "GET /messages/ID/payload": 1,
         "addresses of callbacks are not looked at": 1,
     }
@@ -103,6 +104,7 @@ class InMemory(unittest.IsolatedAsyncioTestCase):
             self.assertEqual(step, wanted.pop(step["step"]))
         self.assertEqual(Counter(skipped), SKIPPED)
         left = {"configure", "reset", "pause", "list", "drop", "callback_refused", "schedule", "trigger", "payload"}
+        left |= {"put_schedule", "run_schedule", "delete_schedule", "put_topic", "put_group", "delete_topic"}
         self.assertEqual(set(wanted), left)
 
     def test_a_message_is_due_when_the_clock_says_so(self) -> None:

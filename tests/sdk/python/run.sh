@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs the test program with the built wheel installed in an environment of its own: run.sh SUBCOMMAND ARGS…, from the
 # repository's root. DUEQ_PYTHON names another Python than python3. `run.sh example FILE` runs a program of a user's,
+# `run.sh framework FILE` one with what tests/sdk/python/frameworks.txt names beside the wheel,
 # `run.sh orders` the package's example, `run.sh unit` checks the types of package, example and tests first.
 set -euo pipefail
 
@@ -15,7 +16,7 @@ mkdir -p "$home"
   if [[ "$(cat "$home/stamp" 2> /dev/null)" != "$stamp" ]]; then
     rm -rf "$home/venv" "$home/stamp"
     "$python" -m venv "$home/venv"
-    "$home/venv/bin/pip" install --quiet --disable-pip-version-check "$wheel" >&2
+    "$home/venv/bin/pip" install --quiet --disable-pip-version-check "$wheel[public-keys]" >&2
     echo "$stamp" > "$home/stamp"
   fi
 ) 9> "$home/lock"
@@ -23,6 +24,10 @@ if [[ ${1-} == orders ]]; then
   exec "$home/venv/bin/python" openapi/sdks/python/examples/orders.py
 fi
 if [[ ${1-} == example ]]; then
+  exec "$home/venv/bin/python" "$2"
+fi
+if [[ ${1-} == framework ]]; then
+  flock "$home/lock" "$home/venv/bin/pip" install --quiet --disable-pip-version-check -r tests/sdk/python/frameworks.txt >&2
   exec "$home/venv/bin/python" "$2"
 fi
 if [[ ${1-} == unit && $# == 1 ]]; then

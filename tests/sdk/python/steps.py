@@ -3,7 +3,7 @@
 import base64
 import time
 from collections.abc import Awaitable
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any, Callable
 
 from dueq import (
@@ -27,6 +27,7 @@ from dueq import (
     RetentionRequest,
     ScheduleCallbackRequest,
     ScheduledMessageRequest,
+    TickMessage,
     UpdateMessageRequest,
     UpdateTopicRequest,
 )
@@ -239,4 +240,72 @@ async def payload(client: AsyncClient, topic: str, say: Say) -> None:
     say(step="payload", base64=base64.b64encode(came).decode())
 
 
-PARTS = (messages, by_key, topics, contradiction, callbacks, callback_address, schedules, payload)
+async def own_schedules(client: AsyncClient, topic: str, say: Say) -> None:
+    daily: TickMessage = {"payload": "daily", "priority": 7, "headers": {"source": "sdk"}}
+    await client.put_schedule(topic, daily, topic=f"{topic}-ticks", cron="0 9 * * MON-FRI", timezone="Europe/Berlin")
+    schedule = await client.get_schedule(topic)
+    assert schedule is not None and schedule.topic is not None
+    say(
+        step="put_schedule",
+        topic=schedule.topic.replace(topic, "T"),
+        cron=schedule.cron,
+        timezone=schedule.timezone,
+        payload=schedule.message.payload,
+        priority=schedule.message.priority,
+        headers=schedule.message.headers,
+    )
+    listed = topic in [schedule.name async for schedule in client.list_schedules()]
+    paused = [(await client.pause_schedule(topic)).paused, (await client.resume_schedule(topic)).paused]
+    await client.trigger_schedule(topic)
+    schedule = await client.get_schedule(topic)
+    assert schedule is not None
+    say(step="run_schedule", listed=listed, paused=paused, published=schedule.last_message_id is not None)
+    deleted = [await client.delete_schedule(topic), await client.delete_schedule(topic)]
+    say(step="delete_schedule", deleted=deleted, there=await client.get_schedule(topic) is not None)
+
+
+async def own_topics(client: AsyncClient, topic: str, say: Say) -> None:
+    name, group = f"{topic}-own", "customer-7"
+    await client.put_topic(name, {"max_attempts": 3, "group_order": "fair"})
+    await client.update_topic(name, UpdateTopicRequest(lease_ms=45_000))
+    paused = [(await client.pause_topic(name)).paused, (await client.resume_topic(name)).paused]
+    names = [item.name.replace(topic, "T") async for item in client.list_topics(name)]
+    own = await client.get_topic(name)
+    assert own is not None
+    say(step="put_topic", names=names, paused=paused, max_attempts=own.config.max_attempts, lease_ms=own.config.lease_ms)
+    await client.put_group(name, group, {"concurrency": 5})
+    paused = [(await client.pause_group(name, group)).paused, (await client.resume_group(name, group)).paused]
+    [listed] = [listed async for listed in client.list_groups(name)]
+    await client.delete_group(name, group)
+    limited = (await client.get_group(name, group)).concurrency is not None
+    say(step="put_group", groups=[listed.group], concurrency=listed.concurrency, paused=paused, limited=limited)
+    deleted = [await client.delete_topic(name, force=True), await client.delete_topic(name)]
+    say(step="delete_topic", deleted=deleted, there=await client.get_topic(name) is not None)
+
+
+async def dead_letters(client: AsyncClient, topic: str, say: Say) -> None:
+    name = f"{topic}-dead"
+    for payload in ("first", "second", "third"):
+        await client.publish(name, payload)
+        poison = await lease_one(client, name)
+        await client.api.leases.nack_message(poison.id, NackRequest(lease_token=poison.lease_token, dead=True))
+    dead = [message async for message in client.dead(name)]
+    redriven = await client.redrive(name, 2, spread=timedelta(hours=1))
+    await client.redrive_message(dead[2].id)
+    states = [(await client.api.messages.get_message(message.id)).state for message in dead]
+    say(step="dead_letters", payloads=[message.payload for message in dead], redriven=redriven, states=states)
+
+
+PARTS = (
+    messages,
+    by_key,
+    topics,
+    contradiction,
+    callbacks,
+    callback_address,
+    schedules,
+    payload,
+    own_schedules,
+    own_topics,
+    dead_letters,
+)

@@ -80,6 +80,9 @@ async def with_asyncio(client: AsyncClient) -> None:
         lambda: client.publish("t", 1, dealy=5),  # type: ignore[call-arg]
         lambda: client.publish("t", 1, delay="5"),  # type: ignore[arg-type]
         lambda: client.publish("t", 1, at=5),  # type: ignore[arg-type]
+        lambda: client.put_schedule("s", topic="t", cron="@daily"),  # type: ignore[call-arg]
+        lambda: client.put_schedule("s", {"payload": 1, "delay": 5}, topic="t", every=60),  # type: ignore[typeddict-unknown-key]
+        lambda: client.put_schedule("s", {"payload": 1}, topic="t", every="60"),  # type: ignore[arg-type]
     ]
     for wrong in wrongs:
         try:

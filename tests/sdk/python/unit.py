@@ -411,16 +411,21 @@ class Workers(unittest.IsolatedAsyncioTestCase):
         self.assertIn("POST /messages/extend", str(self.errors[0]))
 
     async def test_failures_are_logged_where_no_hook_is(self) -> None:
-        self.leases = [[leased(1), leased(2)]]
+        self.leases = [[leased(1), leased(2), leased(3), leased(4, attempts_left=0)]]
 
         async def handle(message: WorkerMessage) -> None:
             if message.payload == 1:
                 raise Dead("no such order")
+            if message.payload in {3, 4}:
+                raise RetryIn(30, "busy")
             message.payload.get("order")
 
         with self.assertLogs("dueq.worker") as logs:
-            await self.work(handle, 0.4, prefetch=2, on_failed=None)
-        first, second = logs.output
+            await self.work(handle, 0.4, prefetch=4, on_failed=None)
+        first, second, third, last = logs.output
+        self.assertEqual([record.levelname for record in logs.records], ["WARNING", "WARNING", "INFO", "WARNING"])
+        self.assertIn("RetryIn", third)
+        self.assertIn("RetryIn", last)
         for part in (leased(1)["id"], " of t, attempt 1", "Dead('no such order')"):
             self.assertIn(part, first)
         self.assertNotIn("Traceback", first)
@@ -1278,6 +1283,38 @@ class Webhooks(unittest.TestCase):
                 self.verify(**wrong)
         with self.assertRaisesRegex(ValueError, "whsec_"):
             self.verify(secret="whsec_?")
+
+    def test_public_keys_verify_what_dueq_signs_with_its_key_pairs(self) -> None:
+        # As dueq's own tests have them.
+        public = "whpk_XL9MzUGxc2s/gozEjuXB1blGuxvZRLLYCHL8skSJPaQ="
+        good = {
+            "webhook-id": "msg_1",
+            "webhook-timestamp": "1763700000",
+            "webhook-signature": "v1,AAAA v1a,NlkuXO2v0fFGNf9nJ+WLerVrsJD/MOd31wd28H6XBkiDTh9/z+ADuVpRq6KqXIi4zQxAINKVgt272/ZxtD4mCA==",
+            "dueq-topic": "orders",
+            "dueq-signature": "v1a,fRPka8NyhfacLz4J5uvT51S1xG7Gt4v23/+bpTkpEQM4tq2dHeUPczdKYSuH5+pNW+fKkVmBdGS1VeV6X/ZnBw==",
+        }
+
+        def verify(body: bytes = b"{}", secret: Any = public, **changed: str) -> None:
+            headers = {**good, **{name.replace("_", "-"): value for name, value in changed.items()}}
+            dueq.webhooks.verify(body, headers, secret, 1e10)
+
+        verify()
+        verify(secret=[self.SECRET, public])
+        for wrong in (
+            {"body": b"{ }"},
+            {"secret": self.SECRET},
+            {"secret": "whpk_11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo="},
+            {"webhook_id": "msg_2"},
+            {"dueq_topic": "hooks"},
+            {"webhook_signature": good["webhook-signature"].replace("v1a,", "v1,")},
+            {"webhook_signature": "v1a, v1a,é v1a,AAAA"},
+        ):
+            with self.assertRaisesRegex(dueq.WebhookError, "no signature"):
+                verify(**wrong)
+        for bad in ("whpk_", "whpk_AAAA", "whpk_?", "whpk_" + self.SECRET):
+            with self.assertRaisesRegex(ValueError, "whpk_ and 32 bytes"):
+                verify(secret=bad)
 
     def test_a_topic_is_verified_with_the_body(self) -> None:
         def tag(topic: str, secret: str = self.SECRET) -> str:

@@ -2,7 +2,8 @@
 # Runs the test program with the built package, from the repository's root: tests/sdk/typescript/run.sh SUBCOMMAND ARGS…
 # `unit` as SUBCOMMAND runs what needs no dueq: the hard parts of client and worker against a server that misbehaves on purpose, the
 # dueq in memory, and a program of a user's, as ES module and as CommonJS. That and the example are compiled strictly.
-# `example FILE` compiles a program of a user's and runs it; `orders` does so with the package's own example.
+# `example FILE` compiles a program of a user's and runs it; `orders` does so with the package's own example. `framework FILE` runs a
+# program that needs Express, or one in TypeScript (.mts) that needs NestJS.
 set -euo pipefail
 
 target="$(realpath -m "${CARGO_TARGET_DIR:-target}")"
@@ -44,6 +45,25 @@ if [[ ${1-} == example ]]; then
   cp "$2" "$own/example.ts"
   compile --outDir "$own" "$own/example.ts"
   exec node "$own/example.js"
+fi
+if [[ ${1-} == framework && $2 == *.mts ]]; then
+  mkdir -p "$folder/nest"
+  flock "$folder.lock" npm install --prefix "$folder/nest" --silent --no-audit --no-fund --no-package-lock \
+    @nestjs/{common,core,platform-express}@12.5.1 reflect-metadata@0.2.2 rxjs@7.8.2 >&2
+  own="$(mktemp -d "$folder/nest/app-XXXXXX")"
+  cp "$2" "$own/app.mts"
+  # As `nest new` sets the compiler up; the types of what Nest needs are not ours to check.
+  compile --noPropertyAccessFromIndexSignature false --skipLibCheck --experimentalDecorators --emitDecoratorMetadata \
+    --outDir "$own" "$own/app.mts"
+  exec node "$own/app.mjs"
+fi
+if [[ ${1-} == framework ]]; then
+  # Of its own: npm removes what it was not asked for.
+  mkdir -p "$folder/web"
+  flock "$folder.lock" npm install --prefix "$folder/web" --silent --no-audit --no-fund --no-package-lock express@5.3.0 >&2
+  own="$(mktemp -d "$folder/web/app-XXXXXX")"
+  cp "$2" "$own/app.mjs"
+  exec node "$own/app.mjs"
 fi
 if [[ ${1-} == unit ]]; then
   own="$(mktemp -d "$folder/user-XXXXXX")"

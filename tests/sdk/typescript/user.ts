@@ -58,8 +58,20 @@ test("a program calls every method of the client", async () => {
   await assert.rejects(client.messages.getMessage({ id }), (error) => {
     return error instanceof ProblemError && error.code === "message_not_found" && error.status === 404;
   });
+  assert.equal(client.api.topics, client.topics);
   for await (const item of client.listTopics("or")) assert.equal(item.counts.ready, 2);
   await assert.rejects(new Client({ server: "http://127.0.0.1:1", retries: false }).redrive("orders"), ConnectError);
+});
+
+test("what a schedule must have is asked for by its types", async () => {
+  const client = new Client({ server: "http://127.0.0.1:1", retries: false });
+  // @ts-expect-error: a schedule has a message
+  await assert.rejects(client.putSchedule("s", { topic: "t", cron: "@daily" }));
+  // @ts-expect-error: it publishes to a topic or calls a URL
+  await assert.rejects(client.putSchedule("s", { payload: 1 }, { cron: "@daily" }));
+  // @ts-expect-error: it is due when the schedule says so
+  await assert.rejects(client.putSchedule("s", { payload: 1, delayMs: 5 }, { topic: "t", everyMs: 60_000 }));
+  await assert.rejects(client.putSchedule("s", { payload: 1 }, { topic: "t", everyMs: 60_000 }), ConnectError);
 });
 
 test("a program works a topic", async () => {

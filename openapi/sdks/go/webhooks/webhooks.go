@@ -7,6 +7,7 @@ package webhooks
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -26,7 +27,7 @@ const Tolerance = 5 * time.Minute
 const longest = 16 << 20
 
 // Verify returns nil if a request with this body and these headers was signed with one of the secrets (`whsec_…`; several while
-// they are rotated) in the last 5 minutes, and otherwise says what is wrong. The body has to be as it came, byte for byte. A topic
+// they are rotated; or public keys of dueq's, `whpk_…`) in the last 5 minutes, and otherwise says what is wrong. The body has to be as it came, byte for byte. A topic
 // in the header Dueq-Topic is verified, too: topics that share a secret are told apart by it. It is absent where the request is
 // not from dueq.
 func Verify(body []byte, header http.Header, secrets ...string) error {
@@ -105,17 +106,13 @@ func (v Verifier) Verify(body []byte, header http.Header) error {
 }
 
 // signed says if one of the signatures is of these parts and one of the keys.
-func signed(keys [][]byte, signatures string, parts ...[]byte) (valid bool) {
+func signed(keys []key, signatures string, parts ...[]byte) (valid bool) {
+	content := bytes.Join(parts, nil)
 	for _, key := range keys {
-		mac := hmac.New(sha256.New, key)
-		for _, part := range parts {
-			mac.Write(part)
-		}
-		want := mac.Sum(nil)
 		for _, signature := range strings.Fields(signatures) {
 			version, encoded, _ := strings.Cut(signature, ",")
 			given, err := base64.StdEncoding.DecodeString(encoded)
-			if version == "v1" && err == nil && hmac.Equal(given, want) {
+			if err == nil && key.signed(version, given, content) {
 				valid = true
 			}
 		}
@@ -123,13 +120,32 @@ func signed(keys [][]byte, signatures string, parts ...[]byte) (valid bool) {
 	return valid
 }
 
-func (v Verifier) keys() (keys [][]byte, err error) {
+// key is the key of one of the secrets.
+type key struct {
+	public bool
+	bytes  []byte
+}
+
+func (k key) signed(version string, signature, content []byte) bool {
+	if k.public {
+		return version == "v1a" && ed25519.Verify(k.bytes, content, signature)
+	}
+	mac := hmac.New(sha256.New, k.bytes)
+	mac.Write(content)
+	return version == "v1" && hmac.Equal(signature, mac.Sum(nil))
+}
+
+func (v Verifier) keys() (keys []key, err error) {
 	for _, secret := range v.Secrets {
-		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
-		if err != nil || len(key) == 0 {
-			return nil, errors.New("webhooks: a secret is not whsec_ and base64")
+		encoded, public := strings.CutPrefix(secret, "whpk_")
+		if !public {
+			encoded = strings.TrimPrefix(secret, "whsec_")
 		}
-		keys = append(keys, key)
+		bytes, err := base64.StdEncoding.DecodeString(encoded)
+		if err != nil || len(bytes) == 0 || public && len(bytes) != ed25519.PublicKeySize {
+			return nil, errors.New("webhooks: a secret is not whsec_ and base64, nor whpk_ and 32 bytes in base64")
+		}
+		keys = append(keys, key{public, bytes})
 	}
 	if len(keys) == 0 {
 		return nil, errors.New("webhooks: there is no secret to verify with")

@@ -54,6 +54,44 @@ func TestTheSpecificationsExampleIsValid(t *testing.T) {
 	}
 }
 
+// As dueq's own tests have them.
+func TestPublicKeysVerifyWhatDueqSignsWithItsKeyPairs(t *testing.T) {
+	const public = "whpk_XL9MzUGxc2s/gozEjuXB1blGuxvZRLLYCHL8skSJPaQ="
+	const good = "v1,AAAA v1a,NlkuXO2v0fFGNf9nJ+WLerVrsJD/MOd31wd28H6XBkiDTh9/z+ADuVpRq6KqXIi4zQxAINKVgt272/ZxtD4mCA=="
+	const ofTopic = "v1a,fRPka8NyhfacLz4J5uvT51S1xG7Gt4v23/+bpTkpEQM4tq2dHeUPczdKYSuH5+pNW+fKkVmBdGS1VeV6X/ZnBw=="
+	verify := func(body, id, topic, signatures string, secrets ...string) error {
+		header := http.Header{}
+		for name, value := range map[string]string{"webhook-id": id, "webhook-timestamp": "1763700000", "webhook-signature": signatures,
+			"dueq-topic": topic, "dueq-signature": ofTopic} {
+			header.Set(name, value)
+		}
+		return Verifier{Secrets: secrets, Tolerance: 1 << 62}.Verify([]byte(body), header)
+	}
+	for _, secrets := range [][]string{{public}, {secret, public}} {
+		if err := verify("{}", "msg_1", "orders", good, secrets...); err != nil {
+			t.Error(err)
+		}
+	}
+	for name, err := range map[string]error{
+		"another body":      verify("{ }", "msg_1", "orders", good, public),
+		"a secret":          verify("{}", "msg_1", "orders", good, secret),
+		"another key":       verify("{}", "msg_1", "orders", good, "whpk_11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo="),
+		"another id":        verify("{}", "msg_2", "orders", good, public),
+		"another topic":     verify("{}", "msg_1", "hooks", good, public),
+		"another version":   verify("{}", "msg_1", "orders", strings.Replace(good, "v1a,", "v1,", 1), public),
+		"no real signature": verify("{}", "msg_1", "orders", "v1a, v1a,AAAA v1a", public),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "no signature") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, bad := range []string{"whpk_", "whpk_AAAA", "whpk_?", "whpk_" + public} {
+		if err := verify("{}", "msg_1", "orders", good, bad); err == nil || !strings.Contains(err.Error(), "whpk_ and 32 bytes") {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
 func TestWhatIsSignedIsTakenAndNothingElse(t *testing.T) {
 	now := time.Now()
 	good := signature(secret, "msg_1", body, now)

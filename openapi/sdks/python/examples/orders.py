@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from aiohttp import web
 from aiohttp.test_utils import RawTestServer
-from dueq import AsyncClient, ConnectError, Dead, ProblemError, RetryIn, Worker, WorkerMessage, webhooks
+from dueq import AsyncClient, ConnectError, Dead, ProblemError, RetryIn, WebhookError, Worker, WorkerMessage, webhooks
 
 done: list[int] = []
 
@@ -24,7 +24,10 @@ async def main() -> None:
     called = asyncio.Queue[str]()
 
     async def hook(request: web.BaseRequest) -> web.Response:
-        webhooks.verify(await request.read(), request.headers, os.environ["WEBHOOK_SECRET"])
+        try:
+            webhooks.verify(await request.read(), request.headers, os.environ["WEBHOOK_SECRET"])
+        except WebhookError as error:
+            return web.Response(status=401, text=str(error))
         called.put_nowait(await request.text())
         return web.Response()
 

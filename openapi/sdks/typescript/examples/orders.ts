@@ -38,9 +38,13 @@ console.log("redriven", await client.redrive("work"));
 
 const shop = createServer(async (request, response) => {
   const body = await text(request);
-  webhooks.verify(body, request.headers, process.env["WEBHOOK_SECRET"]!); // throws what is wrong with it
+  try {
+    webhooks.verify(body, request.headers, process.env["WEBHOOK_SECRET"]!);
+  } catch (error) {
+    return response.writeHead(401).end(String(error));
+  }
   console.log("callback", body);
-  response.end(() => shop.close());
+  return response.end(() => shop.close());
 }).listen(0, "127.0.0.1");
 await once(shop, "listening");
 await client.callback(`http://127.0.0.1:${(shop.address() as { port: number }).port}/`, { order: 10 });

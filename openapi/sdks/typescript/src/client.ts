@@ -2,13 +2,14 @@
 
 import { randomUUID } from "node:crypto";
 import { CallbacksApi, LeasesApi, MessagesApi, SchedulesApi, ServiceApi, TopicsApi } from "./api/apis/index.js";
-import type { Message, PublishedMessage, PublishRequest, PublishResult, TopicItem } from "./api/models/index.js";
+import type { Message, PublishedMessage, PublishRequest, PublishResult } from "./api/models/index.js";
 import { Configuration } from "./api/runtime.js";
 import { known, milliseconds } from "./checks.js";
 import { UnexpectedAnswer } from "./errors.js";
 import type { Typed } from "./held.js";
 import { Keyed } from "./keyed.js";
-import { type BatchMessage, type CallbackOptions, payloadFields, type PublishOptions, repeats, wire } from "./publishing.js";
+import { type At, Manage, pages } from "./manage.js";
+import { type BatchMessage, type CallbackOptions, payloadFields, type PublishOptions, renamed, repeats, wire } from "./publishing.js";
 import { type CallOptions, Retries, Sender } from "./sender.js";
 import { traced } from "./trace.js";
 import { FetchTransport, HttpTransport, type Transport } from "./transport.js";
@@ -29,6 +30,14 @@ export interface ClientOptions {
   fetch?: typeof fetch | undefined;
 }
 
+/** How many dead messages {@link Client.redrive} takes, and when they are due. */
+export interface RedriveOptions {
+  /** So many at most; 10000. */
+  max?: number | undefined;
+  /** Their due times are spread over so many ms; unless given, all are due at once. */
+  spreadMs?: number | undefined;
+}
+
 const NAMES = {
   server: 1,
   apiKey: 1,
@@ -46,7 +55,7 @@ const NAMES = {
  * server says that it cannot now: what publishes (with an idempotency key or a policy for duplicates), reads, changes or deletes a message by id or key,
  * acks, nacks and extends.
  */
-export class Client {
+export class Client extends Manage {
   /** The server's URL. */
   readonly server: string;
   /** The API key, if there is one; not enumerable, so that a client that is logged does not show it. */
@@ -67,6 +76,7 @@ export class Client {
 
   /** Throws a TypeError or RangeError for options that make no sense. Nothing is sent. */
   constructor(options: ClientOptions = {}) {
+    super();
     known(options, NAMES);
     this.server = (options.server || process.env["DUEQ_SERVER"] || "http://127.0.0.1:8080").replace(/\/+$/, "");
     const apiKey = options.apiKey || process.env["DUEQ_API_KEY"] || undefined;
@@ -92,6 +102,11 @@ export class Client {
     this.callbacks = new CallbacksApi(configuration);
     this.schedules = new SchedulesApi(configuration);
     this.service = new ServiceApi(configuration);
+  }
+
+  /** The typed APIs, by the name that the other languages have for them: `client.api.topics` is `client.topics`. */
+  get api(): Pick<Client, "messages" | "leases" | "topics" | "callbacks" | "schedules" | "service"> {
+    return this;
   }
 
   /**
@@ -174,14 +189,13 @@ export class Client {
     yield* pages(page) as AsyncGenerator<Typed<Payload>, void, undefined>;
   }
 
-  /** The topics whose names begin with `prefix`, all without one, by name, over all pages. */
-  async *listTopics(prefix = "", call?: CallOptions): AsyncGenerator<TopicItem, void, undefined> {
-    yield* pages((page) => this.topics.listTopics({ ...(prefix === "" ? {} : { prefix }), ...page }, call));
-  }
-
-  /** Makes up to `max` (10000) dead messages of a topic ready again, those dead longest first; resolves to how many it were. */
-  async redrive(topic: string, max?: number, call?: CallOptions): Promise<number> {
-    const body = max === undefined ? undefined : { max_messages: max };
+  /**
+   * Makes up to `max` (10000) dead messages of a topic ready again, those dead longest first; resolves to how many it were.
+   * With `spreadMs` their due times are spread over so long.
+   */
+  async redrive(topic: string, max?: number | RedriveOptions, call?: CallOptions): Promise<number> {
+    const options = typeof max === "number" ? { max } : max;
+    const body = options && renamed(options, { max: "max_messages", spreadMs: "spread_ms" });
     return (await this.topics.redriveTopic({ topic, ...(body && { body }) }, call)).redriven;
   }
 
@@ -211,18 +225,4 @@ export class Client {
 function published(answer: PublishedMessage | null): PublishedMessage {
   if (typeof answer?.id === "string") return answer;
   throw new UnexpectedAnswer("the answer to a publish has no message");
-}
-
-/** Where a page begins. */
-type At = { cursor?: string };
-
-async function* pages<T>(
-  page: (at: At) => Promise<{ items: T[]; next_cursor?: string }>,
-): AsyncGenerator<T, void, undefined> {
-  let cursor: string | undefined;
-  do {
-    const { items, next_cursor } = await page(cursor === undefined ? {} : { cursor });
-    yield* items;
-    cursor = next_cursor;
-  } while (cursor !== undefined);
 }

@@ -50,10 +50,11 @@ export class Hooked {
 }
 
 /** A mistake in the program is shown with its stack. */
-function logFailure({ topic, id, attempt }: Leased, error: unknown): void {
-  let what = "failed";
-  if (error instanceof RetryIn) what = `asks for another try in ${error.delayMs} ms`;
-  else if (error instanceof Dead) what = "gave it up";
+function logFailure({ topic, id, attempt, attempts_left }: Leased, error: unknown): void {
+  // Asking for another try is no failure while one is left; and what is less than a warning, the console writes among the
+  // program's own output.
+  if (error instanceof RetryIn && attempts_left > 0) return;
+  const what = error instanceof Dead ? "gave it up" : "failed";
   const mistake = [TypeError, ReferenceError, RangeError, SyntaxError].some((kind) => error instanceof kind);
   console.error(
     `dueq: handler ${what}: topic ${topic}, message ${id}, attempt ${attempt}:`,

@@ -5,7 +5,7 @@
  * @packageDocumentation
  */
 
-export { Client, type ClientOptions } from "./client.js";
+export { Client, type ClientOptions, type RedriveOptions } from "./client.js";
 export {
   ConnectError,
   Dead,
@@ -18,6 +18,7 @@ export {
 } from "./errors.js";
 export { payloadBytes, type HandlerContext, type Leased, type Typed } from "./held.js";
 export { Keyed } from "./keyed.js";
+export type { ScheduleOptions, Target, TickMessage, Ticks } from "./manage.js";
 export type { Handler, Hooks, Middleware, RunOptions, StopSignal, WorkerOptions } from "./options.js";
 export type { BatchMessage, CallbackOptions, Debounce, Once, PublishOptions, Throttle, When } from "./publishing.js";
 export type { CallOptions } from "./sender.js";

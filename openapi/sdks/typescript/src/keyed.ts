@@ -4,7 +4,7 @@ import type { MessagesApi } from "./api/apis/index.js";
 import type { UpdateMessageRequest } from "./api/models/index.js";
 import type { Typed } from "./held.js";
 import { type When, wire } from "./publishing.js";
-import { type CallOptions, isGone } from "./sender.js";
+import { type CallOptions, found } from "./sender.js";
 
 /** The live message (delayed, ready or leased) that has this key, if there is one; see {@link Client.key}. */
 export class Keyed<Payload = any> {
@@ -34,14 +34,5 @@ export class Keyed<Payload = any> {
     if (Object.keys(body).length === 0) throw new TypeError("reschedule needs delayMs or at");
     const moved = this.messages.updateMessageByKey({ topic: this.topic, key: this.key, body }, call);
     return (await found(moved)) !== undefined;
-  }
-}
-
-async function found<T>(answer: Promise<T>): Promise<T | undefined> {
-  try {
-    return await answer;
-  } catch (error) {
-    if (isGone(error)) return undefined;
-    throw error;
   }
 }

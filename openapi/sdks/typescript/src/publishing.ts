@@ -157,7 +157,8 @@ export function wire(options: PublishOptions & CallbackOptions): Fields {
   return renamed(options, NAMES);
 }
 
-function renamed(options: object, names: Record<string, string>): object {
+/** Options by the names that a table gives them; an option that it does not have is a TypeError. */
+export function renamed(options: object, names: Record<string, string>): object {
   known(options, names);
   const given = Object.entries(options).filter(([, value]) => value !== undefined);
   return Object.fromEntries(given.map(([option, value]) => [names[option], checked(option, value)]));

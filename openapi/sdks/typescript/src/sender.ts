@@ -156,7 +156,17 @@ function mayBeDone(error: unknown): boolean {
 }
 
 export function isGone(error: unknown): boolean {
-  return error instanceof ProblemError && (error.code === "message_not_found" || error.code === "topic_not_found");
+  return error instanceof ProblemError && /^(message|topic|schedule)_not_found$/.test(error.code);
+}
+
+/** The answer; undefined where there is no such thing. */
+export async function found<T>(answer: Promise<T>): Promise<T | undefined> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (isGone(error)) return undefined;
+    throw error;
+  }
 }
 
 /** Whether doing it twice is the same as doing it once. */

@@ -444,27 +444,28 @@ export class TestServer {
     };
   }
 
-  private redrive(topic: string, { max_messages, ...others }: api.RedriveRequest): api.RedriveResponse {
+  private redrive(topic: string, { max_messages, spread_ms, ...others }: api.RedriveRequest): api.RedriveResponse {
     this.known(topic);
     const [other] = Object.keys(others);
     if (other !== undefined) throw new Refusal("not_supported", `the server in memory cannot redrive with ${other}`);
     const dead = this.in(topic, "dead").sort(order);
+    const most = Math.min(max_messages ?? 10_000, dead.length);
     let redriven = 0;
     for (const stored of dead) {
-      if (redriven === (max_messages ?? 10_000) || this.live(topic, stored.message.key) !== undefined) continue;
-      this.redriveOne(stored);
+      if (redriven === most || this.live(topic, stored.message.key) !== undefined) continue;
+      this.redriveOne(stored, this.now() + Math.floor(((spread_ms ?? 0) * redriven) / most));
       redriven += 1;
     }
     return { redriven, remaining: dead.length - redriven };
   }
 
-  private redriveOne(stored: Stored): api.Message {
+  private redriveOne(stored: Stored, due = this.now()): api.Message {
     const { message } = stored;
     if (message.state !== "dead") throw new Refusal("message_not_dead");
     if (this.live(message.topic, message.key) !== undefined) throw new Refusal("duplicate_key");
     message.attempts_left = stored.budget;
     stored.failures = 0;
-    this.enter(stored, "delayed", this.now());
+    this.enter(stored, "delayed", due);
     return message;
   }
 }

@@ -1,6 +1,6 @@
 /** Checks the signature of what dueq, or anybody who signs by Standard Webhooks, sends to a URL. */
 
-import { createHmac, timingSafeEqual } from "node:crypto";
+import { createHmac, createPublicKey, timingSafeEqual, verify as verifyBy } from "node:crypto";
 
 /** A request is not from who it says, or too old; `message` says what was wrong with it. */
 export class WebhookError extends Error {
@@ -23,7 +23,7 @@ export interface VerifyOptions {
  *
  * @param body The body as it came, before it is parsed.
  * @param headers The request's headers, names in any case.
- * @param secret `whsec_…`: what `dueq keys secret` prints, or one of the topic's `push.secrets`.
+ * @param secret `whsec_…`: what `dueq keys secret` prints, or one of the topic's `push.secrets`. Or a public key of dueq's, `whpk_…`.
  */
 export function verify(
   body: string | Uint8Array,
@@ -51,12 +51,14 @@ export function verify(
   }
 
   const signed = (name: string, given: string, ...parts: (string | Uint8Array)[]): boolean => {
-    const found = given.split(" ").filter((signature) => signature.startsWith("v1,"));
-    if (found.length === 0) throw new WebhookError(`${name} has no signature of version v1`);
-    const bytes = found.map((signature) => Buffer.from(signature.slice(3), "base64"));
+    const found = given.split(" ").map((signature) => signature.split(",", 2));
+    if (!keys.some((key) => found.some(([version]) => version === key.version))) {
+      throw new WebhookError(`${name} has no signature of version ${keys.map((key) => key.version).join(" or ")}`);
+    }
+    const bytes = Buffer.concat(parts.map((part) => (typeof part === "string" ? Buffer.from(part) : part)));
     return keys.some((key) => {
-      const wanted = parts.reduce((mac, part) => mac.update(part), createHmac("sha256", key)).digest();
-      return bytes.some((one) => one.length === wanted.length && timingSafeEqual(one, wanted));
+      const isRight = key.verifier(bytes);
+      return found.some(([version, text = ""]) => version === key.version && isRight(Buffer.from(text, "base64")));
     });
   };
   if (!signed("webhook-signature", signatures, `${id}.${timestamp}.`, body)) {
@@ -70,11 +72,31 @@ export function verify(
   }
 }
 
-function keyOf(secret: string): Buffer {
-  const base64 = typeof secret === "string" ? /^whsec_([A-Za-z0-9+/]+={0,2})$/.exec(secret)?.[1] : undefined;
+interface Key {
+  /** That of its signatures. */
+  version: string;
+  /** What says whether a signature is right for these bytes. */
+  verifier(signed: Buffer): (signature: Buffer) => boolean;
+}
+
+function keyOf(secret: string): Key {
+  const [, kind, base64 = ""] =
+    (typeof secret === "string" && /^(whsec_|whpk_)([A-Za-z0-9+/]+={0,2})$/.exec(secret)) || [];
   // Node decodes what is cut off, at worst to the empty key, by which anybody can sign.
-  if (base64 === undefined || base64.length % 4 !== 0) throw new TypeError("a secret is whsec_ and base64");
-  return Buffer.from(base64, "base64");
+  const key = base64.length % 4 === 0 ? Buffer.from(base64, "base64") : Buffer.alloc(0);
+  if (kind === "whpk_" && key.length === 32) {
+    const jwk = { kty: "OKP", crv: "Ed25519", x: key.toString("base64url") };
+    const publicKey = createPublicKey({ key: jwk, format: "jwk" });
+    return { version: "v1a", verifier: (signed) => (signature) => verifyBy(null, signed, publicKey, signature) };
+  }
+  if (kind !== "whsec_" || key.length === 0) throw new TypeError("a secret is whsec_ and base64, a public key whpk_ and 32 bytes");
+  return {
+    version: "v1",
+    verifier: (signed) => {
+      const wanted = createHmac("sha256", key).update(signed).digest();
+      return (one) => one.length === wanted.length && timingSafeEqual(one, wanted);
+    },
+  };
 }
 
 function value(headers: WebhookHeaders, name: string): string | undefined {

@@ -31,8 +31,10 @@ fn compare(
     kept: &Kept,
     lines: &mut Vec<String>,
 ) {
+    // Answers of a push without secrets say so with an empty list.
+    let names_none = || after.is_none_or(|after| after.as_array().is_some_and(Vec::is_empty));
     let is_kept = kept.partitions && field == "partitions"
-        || kept.secrets && field == "push.secrets" && after.is_none();
+        || kept.secrets && field == "push.secrets" && names_none();
     let is_masked = before.is_some_and(|before| *before == MASK);
     if before == after || is_kept || is_masked && after.is_some() {
         return;
@@ -98,6 +100,10 @@ mod tests {
             ["partitions: 4 → 1", "push.secrets: [\"***\"] → none"]
         );
         assert!(changes(&before, &before, &kept).is_empty());
+        let before = json!({"push": {"secrets": ["***"]}});
+        let none = json!({"push": {"secrets": []}});
+        assert!(changes(&before, &none, &kept).is_empty());
+        assert_eq!(changes(&before, &none, &Kept::default()), ["push.secrets: [\"***\"] → []"]);
         assert_eq!(changes(&Value::Null, &json!({"a": {"b": 1}}), &kept), ["a: {\"b\":1}"]);
         let long = changes(&json!({"p": 1}), &json!({"p": "é".repeat(100)}), &kept);
         assert!(long[0].ends_with('…') && long[0].chars().count() < 100);

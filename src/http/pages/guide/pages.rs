@@ -1,5 +1,5 @@
-//! The pages of the guide, in the order in which they are listed: to learn, to do, to look up, to understand
-//! (<https://diataxis.fr>).
+//! The pages of the guide, in the order in which they are listed: to learn, to do and to look up for those who use dueq
+//! (<https://diataxis.fr>), then what they can do without.
 
 use crate::problem::Code;
 use bytes::Bytes;
@@ -10,7 +10,7 @@ pub struct Page {
     pub name: &'static str,
     /// What the reader finds, in a few words.
     pub about: &'static str,
-    pub markdown: &'static str,
+    markdown: &'static str,
     /// As it is served. Anybody may ask for it as often as they like, so it is made once.
     pub html: OnceLock<Bytes>,
 }
@@ -20,10 +20,13 @@ impl Page {
         self.markdown.lines().next().unwrap_or_default().trim_start_matches("# ")
     }
 
-    /// The Markdown without pictures, which are not in the program.
-    pub fn without_pictures(&self) -> String {
+    /// The Markdown without pictures, which are not in the program. Links to the READMEs of the SDKs lead to their pages.
+    pub fn text(&self) -> String {
         let lines = self.markdown.lines().filter(|line| !line.starts_with("!["));
-        lines.fold(String::new(), |text, line| text + line + "\n")
+        let text = lines.fold(String::new(), |text, line| text + line + "\n");
+        SDKS.iter().fold(text, |text, sdk| {
+            text.replace(&format!("../../openapi/sdks/{sdk}/README.md"), &format!("sdk-{sdk}.md"))
+        })
     }
 }
 
@@ -35,15 +38,28 @@ pub struct Section {
     pub pages: Vec<Page>,
 }
 
+/// The SDKs whose READMEs are pages.
+const SDKS: [&str; 4] = ["python", "typescript", "go", "java"];
+
+/// The text of a page; of a README the file is named.
+macro_rules! markdown {
+    ($name:literal) => {
+        include_str!(concat!("../../../guide/", $name, ".md"))
+    };
+    ($name:literal $file:literal) => {
+        include_str!(concat!("../../../../", $file))
+    };
+}
+
 macro_rules! sections {
-    ($($title:literal $about:literal { $($name:literal $summary:literal)* })*) => {
+    ($($title:literal $about:literal { $($name:literal $summary:literal $(= $file:literal)?)* })*) => {
         vec![$(Section {
             title: $title,
             about: $about,
             pages: vec![$(Page {
                 name: $name,
                 about: $summary,
-                markdown: include_str!(concat!("../../../guide/", $name, ".md")),
+                markdown: markdown!($name $($file)?),
                 html: OnceLock::new(),
             }),*],
         }),*]
@@ -58,7 +74,7 @@ pub static SECTIONS: LazyLock<Vec<Section>> = LazyLock::new(|| {
             "tutorial" "a server, a callback that is due in five seconds, retries, a redrive: in five minutes"
             "first-worker" "publish, lease and acknowledge a message by hand"
         }
-        "How to: use" "Recipes for programs that publish and consume" {
+        "Use" "Recipes for programs that publish and consume" {
             "workers" "consume messages with a loop of one request"
             "callbacks" "have your URL called, signed and retried"
             "failures" "give a message back, and choose when it comes again"
@@ -68,9 +84,16 @@ pub static SECTIONS: LazyLock<Vec<Section>> = LazyLock::new(|| {
             "tenants" "let no customer wait for the flood of another: webhooks, jobs, imports"
             "reminders" "move and cancel a message by a key of your own, repeat a publish safely"
             "schedules" "publish by cron expression or at an interval"
+            "mcp" "give an agent a clock: look, schedule, cancel, redrive, within the scopes of a key"
             "sdks" "clients and workers for Python, TypeScript, Go and Java"
+            "frameworks" "a worker and verified callbacks in FastAPI, Django, Express, NestJS, net/http and Spring Boot"
+            "sdk-python" "its client and worker, asynchronous and not" = "openapi/sdks/python/README.md"
+            "sdk-typescript" "its client and worker, for Node.js" = "openapi/sdks/typescript/README.md"
+            "sdk-go" "its client and worker, in net/http programs too" = "openapi/sdks/go/README.md"
+            "sdk-java" "its client and worker, from Java 17 on" = "openapi/sdks/java/README.md"
+            "languages" "Rust, Ruby, PHP, C#: clients that are generated from the OpenAPI document"
         }
-        "How to: run" "Recipes for those who operate dueq" {
+        "Operate" "Recipes for those who operate dueq" {
             "operate" "what a production server needs, and how to look into it"
             "dashboard" "see and act in a browser"
             "alerts" "Prometheus, Grafana and ten alerts"
@@ -87,7 +110,7 @@ pub static SECTIONS: LazyLock<Vec<Section>> = LazyLock::new(|| {
             "backup" "copy the data, and come back from a copy"
             "upgrade" "from one version to the next"
         }
-        "How to: move" "From another system to dueq" {
+        "Move to dueq" "Recipes for those who come from another system" {
             "sqs" "boto3, celery and the AWS SDKs, unchanged, with dueq behind them"
             "from-sqs" "delays beyond 15 minutes, the same habits"
             "from-celery" "long countdowns that leave your workers alone"
@@ -96,17 +119,17 @@ pub static SECTIONS: LazyLock<Vec<Section>> = LazyLock::new(|| {
         "Reference" "Look it up" {
             "api" "every route, and what it does"
             "messages" "fields of a publish, of a lease, of a message's history"
+            "life" "the states of a message and what moves it"
             "topics" "leases, limits, retention, partitions, groups, backoff"
             "errors" "every error code: what it means and what to do"
             "flags" "flags and environment variables of the server"
             "cli" "every command, with examples"
             "metrics" "every metric"
             "limits" "sizes, counts and times"
-        }
-        "Background" "Understand it" {
-            "life" "the states of a message and what moves it"
-            "design" "scripts, group commit, exact waking, and why"
             "guarantees" "what dueq promises, exactly"
+        }
+        "About dueq" "How it is built and tested, and how it compares" {
+            "design" "scripts, group commit, exact waking, and why"
             "proof" "how the promises are tested, with results"
             "numbers" "how fast dueq is, measured"
             "compare" "next to other systems, and when to choose them"
@@ -144,7 +167,8 @@ mod tests {
         let files = files.map(|name| name.into_string().unwrap());
         let files = files.filter_map(|name| name.strip_suffix(".md").map(str::to_owned));
         let names = all().map(|page| page.name.to_owned());
-        assert_eq!(files.collect::<BTreeSet<_>>(), names.collect());
+        let sdks = SDKS.map(|sdk| format!("sdk-{sdk}"));
+        assert_eq!(files.chain(sdks).collect::<BTreeSet<_>>(), names.collect());
         for page in all() {
             assert!(page.markdown.starts_with("# "), "{} begins with its title", page.name);
             assert!(!page.title().contains(['<', '&', '`']), "{}: plain text", page.name);

@@ -2,14 +2,14 @@
 
 use super::MAX_REQUEST;
 use crate::guard::public_url::PublicUrl;
-use axum::http::{HeaderName, HeaderValue, Method, Request, Uri, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, header};
 use bytes::Bytes;
 
 /// The most headers.
 const MAX_HEADERS: usize = 24;
 /// The headers that a request may have. None of them changes how its bytes are read but Content-Length, and Connection, which
 /// has to be `keep-alive`.
-static KNOWN: [HeaderName; 15] = [
+static KNOWN: [HeaderName; 24] = [
     header::CONTENT_LENGTH,
     header::HOST,
     header::CONTENT_TYPE,
@@ -25,6 +25,16 @@ static KNOWN: [HeaderName; 15] = [
     HeaderName::from_static("x-forwarded-for"),
     HeaderName::from_static("x-forwarded-proto"),
     HeaderName::from_static("x-real-ip"),
+    // Of AWS's SDKs.
+    HeaderName::from_static("x-amz-target"),
+    HeaderName::from_static("x-amz-date"),
+    HeaderName::from_static("x-amz-content-sha256"),
+    HeaderName::from_static("x-amz-security-token"),
+    HeaderName::from_static("x-amz-user-agent"),
+    HeaderName::from_static("x-amzn-query-mode"),
+    HeaderName::from_static("x-amzn-trace-id"),
+    HeaderName::from_static("amz-sdk-invocation-id"),
+    HeaderName::from_static("amz-sdk-request"),
 ];
 
 /// A head that the short way takes.
@@ -41,7 +51,7 @@ pub(super) struct Head<T> {
 pub(super) fn parse<T>(
     read: &Bytes,
     public_url: &PublicUrl,
-    find: impl FnOnce(&str) -> Option<T>,
+    find: impl FnOnce(&str, &HeaderMap) -> Option<T>,
 ) -> Option<Head<T>> {
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut head = httparse::Request::new(&mut headers);
@@ -53,7 +63,6 @@ pub(super) fn parse<T>(
     let slice = |part: &[u8]| read.slice_ref(part);
     let mut uri = Uri::from_maybe_shared(slice(path.as_bytes())).ok()?;
     public_url.strip(&mut uri);
-    let hot = find(uri.path())?;
     let mut request = Request::new(());
     *request.method_mut() = Method::POST;
     *request.uri_mut() = uri;
@@ -74,7 +83,8 @@ pub(super) fn parse<T>(
     if !all.get(header::CONNECTION).is_none_or(keeps) {
         return None;
     }
-    let length = all.get(header::CONTENT_LENGTH)?.as_bytes();
+    let hot = find(request.uri().path(), request.headers())?;
+    let length = request.headers().get(header::CONTENT_LENGTH)?.as_bytes();
     if length.is_empty() || length.len() > 4 || !length.iter().all(u8::is_ascii_digit) {
         return None;
     }

@@ -1,4 +1,4 @@
-//! The short way: plain requests of hot operations are read from the connection and answered without hyper, whose general way
+//! The short way: plain requests of hot operations and of SQS's are read from the connection and answered without hyper, whose general way
 //! costs a fifth of such a request and keeps two buffers of 8 KiB for each connection that waits. It takes only what leaves no
 //! doubt: a short POST of HTTP/1.1 with one Content-Length and headers of a closed list, that arrives at once. With anything else the
 //! connection goes on with hyper, for good, and hyper reads the bytes as they came. Either way a request is answered alike;
@@ -11,7 +11,7 @@ mod head;
 mod response;
 
 use super::{Front, HEAD_TIMEOUT, activity::Activity, close_after, stream::Stream};
-use axum::http::{Method, header};
+use axum::http::{HeaderMap, Method, header};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use std::{
@@ -67,7 +67,7 @@ pub(super) async fn serve(
                 None => return Ok(End::Closed),
             }
         }
-        let find = |path: &str| front.api.find(&Method::POST, path);
+        let find = |path: &str, headers: &HeaderMap| front.api.find(&Method::POST, path, headers);
         let Some(head) = head::parse(&read, &front.public_url, find) else {
             return Ok(End::Hyper(read));
         };

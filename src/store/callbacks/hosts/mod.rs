@@ -6,11 +6,13 @@
 //! Each instance counts its own calls (`seen`). It writes the counts down every few seconds, and the instance that is asked adds
 //! up what all instances wrote. What an instance wrote counts for a while only, so one that was killed is soon left out.
 
+mod entry;
 mod failing;
 mod report;
 mod seen;
 
-pub use failing::{Failing, FailingHosts, HostTurn};
+pub use entry::Failing;
+pub use failing::{FailingHosts, HostTurn};
 pub use report::{CallCounts, CallEnd, HostReport, Places};
 
 use crate::{Store, batch::Command, reply::Fields, scripts, scripts::Script};
@@ -47,7 +49,7 @@ pub(crate) struct Hosts {
     paused: watch::Sender<Option<PausedHosts>>,
     failing: watch::Sender<FailingHosts>,
     /// Calls that have failed since the last answer.
-    rows: Mutex<failing::Rows>,
+    rows: Mutex<entry::Rows>,
     /// Entries that are gone: messages may still be put off until their time.
     owed: Mutex<Vec<Failing>>,
     /// Hosts that this instance has had called again, of which nobody has heard.

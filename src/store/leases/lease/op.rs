@@ -7,7 +7,7 @@ use crate::{
     message::decode,
     partition::Partition,
     registry::{Registry, Topic},
-    reply::{CallError, Fields, Reply, bytes, int},
+    reply::{CallError, Fields, Packed, Reply, bytes},
     scripts::{self, Script},
 };
 use deadpool_redis::redis::Cmd;
@@ -101,7 +101,7 @@ impl Op for Lease {
         let mut found = Found::read(now, up, reply)?;
         // Without counts what was found belongs to the requests in order, each as much as it asked for.
         let sized = is_sized(group) && !found.counts.is_empty();
-        let mut left = found.places.len() / 2;
+        let mut left = found.bodies.len();
         let mut answers = Vec::with_capacity(group.len());
         let (mut first_end, mut plenty, mut granted, mut last_due) = (None, true, 0, 0);
         for Lease { options, registry, .. } in group {
@@ -114,7 +114,7 @@ impl Op for Lease {
             };
             left -= count.min(left);
             plenty &= more || (count as u64 == options.max_messages && count > 0);
-            let mut messages = Vec::with_capacity(count.min(found.places.len()));
+            let mut messages = Vec::with_capacity(count.min(found.bodies.len()));
             let mut damaged = Vec::new();
             for _ in 0..count {
                 match found.next(partition, lease_ends)? {
@@ -173,12 +173,14 @@ struct Found {
     max_attempts: i64,
     epoch: Epoch,
     /// Member and due time of each.
-    places: Fields,
+    places: Packed,
     bodies: Fields,
     /// Not all of them are plain: there are `facts`.
     special: bool,
-    /// Attempt, counted grants left, priority, key and group of each.
-    facts: Fields,
+    /// Attempt, counted grants left and priority of each.
+    facts: Packed,
+    /// Key and group of each; empty where none has one.
+    names: Fields,
     /// How many are whose; may be empty.
     counts: Fields,
     /// How late (ms) those are that were never granted before.
@@ -189,11 +191,24 @@ impl Found {
     fn read(now: Millis, up: Millis, reply: &mut Reply<'_>) -> Result<Self, CallError> {
         let max_attempts = reply.int()?;
         let epoch = Epoch::parse(&reply.text()?).unwrap_or_default();
-        let (places, bodies) = (reply.fields()?, reply.fields()?);
-        let mut rest = || if reply.is_empty() { Ok(Fields::none()) } else { reply.fields() };
-        let (facts, counts) = (rest()?, rest()?);
-        let (special, lateness) = (!facts.is_empty(), Vec::new());
-        Ok(Self { now, up, max_attempts, epoch, places, bodies, special, facts, counts, lateness })
+        let (places, bodies) = (reply.packed()?, reply.fields()?);
+        let (mut facts, mut names, mut counts) = (Packed::none(), Fields::none(), Fields::none());
+        if !reply.is_empty() {
+            (facts, names, counts) = (reply.packed()?, reply.fields()?, reply.fields()?);
+        }
+        Ok(Self {
+            now,
+            up,
+            max_attempts,
+            epoch,
+            places,
+            bodies,
+            special: !facts.is_empty(),
+            facts,
+            names,
+            counts,
+            lateness: Vec::new(),
+        })
     }
 
     /// The next message, or the lease of one whose body is damaged. `None` for a place without a body, which `dueq audit`
@@ -205,16 +220,14 @@ impl Found {
     ) -> Result<Option<Result<Granted, Damaged>>, CallError> {
         let member = self.places.member()?;
         // A damaged score, which is no instant, must not keep the other messages.
-        let due_at = int(self.places.value()?).unwrap_or_default().clamp(0, MAX_DUE);
-        let (attempt, attempts_left, priority, mut key, group) = match self.special {
-            true => {
-                let facts = &mut self.facts;
-                (facts.int()?, facts.int()?, facts.int()?, facts.text()?, facts.text()?)
-            }
-            false => {
-                let left = self.max_attempts.saturating_sub(1).max(0);
-                (1, left, 0, String::new(), String::new())
-            }
+        let due_at = self.places.int().unwrap_or_default().clamp(0, MAX_DUE);
+        let (attempt, attempts_left, priority) = match self.special {
+            true => (self.facts.int()?, self.facts.int()?, self.facts.int()?),
+            false => (1, self.max_attempts.saturating_sub(1).max(0), 0),
+        };
+        let (mut key, group) = match self.names.is_empty() {
+            true => (String::new(), String::new()),
+            false => (self.names.text()?, self.names.text()?),
         };
         if attempt == 1 {
             self.lateness.push(self.now.saturating_sub(due_at));

@@ -3,9 +3,10 @@
 import { call } from "../api";
 import { attempt } from "../actions";
 import { count, many, plain } from "../format";
-import { Button, Card, Empty, Ms, Num, SHOWN, Skeleton, StateTabs, Table, Text, Time, Unable } from "../parts";
+import { Button, Card, Empty, Ms, Name, Num, SHOWN, Skeleton, StateTabs, Table, Text, Time, Unable } from "../parts";
 import { useQuery } from "../poll";
 import { setQuery, to } from "../router";
+import { useStill } from "../still";
 import { useFirst } from "../store";
 import type { Host, Outcomes, Page, State, Topic } from "../types";
 import { Messages } from "./messages";
@@ -46,24 +47,24 @@ function Ended({ of: { delivered, failed, dead } }: { of: Outcomes }) {
 
 function Hosts() {
   const { data, problem } = useQuery<Page<Host>>("listCallbackHosts", { query: { limit: 1000 } }, 2);
+  // The ill ones first; those alike by name, so that rows keep their places.
+  const ill = ({ failing, consecutive_failures, outcomes: { failed, dead } }: Host) => (failing ? 4 : 0) + (consecutive_failures > 0 ? 2 : 0) + (failed + dead > 0 ? 1 : 0);
+  const [hosts, still] = useStill([...(data?.items ?? [])].sort((a, b) => ill(b) - ill(a) || (a.host < b.host ? -1 : 1)), ({ host }) => host);
   if (!data) return <Card title="Hosts">{problem ? <Unable problem={problem} what="The health of hosts is" /> : <Skeleton rows={3} />}</Card>;
   if (data.items.length === 0) {
     return <Card title="Hosts"><Empty title="No host was called lately">Hosts appear here with their first call.</Empty></Card>;
   }
-  // The ill ones first; those alike by name, so that rows keep their places.
-  const ill = ({ failing, consecutive_failures, outcomes: { failed, dead } }: Host) => (failing ? 4 : 0) + (consecutive_failures > 0 ? 2 : 0) + (failed + dead > 0 ? 1 : 0);
-  const hosts = [...data.items].sort((a, b) => ill(b) - ill(a) || (a.host < b.host ? -1 : 1));
   return (
     <Card flush title={many(hosts.length, "host")}>
-      <Table label="Hosts" head={["Host", ["In flight", "num"], ["Waiting", "num"], "Delivered, 5 min", ["p99", "num"], "Last error", "!Actions"]}>
+      <Table label="Hosts" head={["Host", ["In flight", "num"], ["Waiting", "num"], "Delivered, 5 min", ["p99", "num"], ["Last error", "wide"], "!Actions"]} still={still}>
         {hosts.map(({ host, paused, failing, next_probe_at, in_flight, waiting, outcomes, p99_ms, consecutive_failures, last_error, last_error_at }) => (
           <tr key={host} data-row="">
-            <th scope="row" class="mono"><Text>{host}</Text>{paused && <span class="badge warn">paused</span>}{failing && <span class="badge bad">failing</span>}</th>
+            <th scope="row" class="mono"><Name>{host}</Name>{paused && <span class="badge warn">paused</span>}{failing && <span class="badge bad">failing</span>}</th>
             <td class="num"><Num value={in_flight} /></td>
             <td class="num"><Num value={waiting} /></td>
             <td><Ended of={outcomes} /></td>
             <td class="num"><Ms value={p99_ms} /></td>
-            <td class="error-text" title={last_error && plain(last_error)}>
+            <td class="wide error-text" title={last_error && plain(last_error)}>
               {last_error ? <Text>{last_error}</Text> : <span class="nil">–</span>}
               {last_error_at && <span class="hint block">{consecutive_failures > 1 && `${count(consecutive_failures)} in a row, `}<Time at={last_error_at} /></span>}
               {next_probe_at && <span class="hint block">next probe <Time at={next_probe_at} /></span>}

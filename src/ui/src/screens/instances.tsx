@@ -2,12 +2,12 @@
 
 import { now, refusal, session } from "../api";
 import { bytes, count, duration } from "../format";
-import { Card, Empty, Num, Skeleton, Table, Text, Time, Unable } from "../parts";
+import { Card, Empty, Name, Num, Skeleton, Table, Text, Time, Unable, type Column } from "../parts";
 import { useQuery } from "../poll";
 import { useStore } from "../store";
 import type { ApiKey, Instance, Page } from "../types";
 
-const COLUMNS: (string | [string, string])[] = ["Instance", "Version", ["Up for", "num"], ["Lanes", "num"], ["Waiters", "num"], ["Memory", "num"], ["Clock", "num"], ["Started", "num"], ["Seen", "num"]];
+const COLUMNS: Column[] = ["Instance", "Process", "Version", ["Up for", "num"], ["Lanes", "num"], ["Waiters", "num"], ["Memory", "num"], ["Clock", "num"], ["Started", "num"], ["Seen", "num"]];
 
 export function Instances() {
   const { data, problem } = useQuery<Page<Instance>>("listInstances");
@@ -26,9 +26,10 @@ export function Instances() {
       ) : (
         <Card flush>
           <Table label="Instances" head={COLUMNS}>
-            {data.items.map(({ id, version, started_at, seen_at, lanes, waiters, memory_bytes, clock_offset_ms }) => (
+            {data.items.map(({ id, version, started_at, seen_at, lanes, waiters, memory_bytes, clock_offset_ms, host, pid }) => (
               <tr key={id} data-row="">
-                <th scope="row" class="mono"><Text>{id}</Text></th>
+                <th scope="row" class="mono"><Name>{id}</Name></th>
+                <td>{pid === undefined ? <span class="nil">–</span> : <Name>{`${pid} on ${host ?? "?"}`}</Name>}</td>
                 <td>{version}</td>
                 <td class="num">{duration(Math.max(0, now() - Date.parse(started_at)))}</td>
                 <td class="num"><Num value={lanes} /></td>
@@ -68,10 +69,10 @@ function Keys() {
         {data.items.map(({ name, scopes, publish_per_s }) => (
           <tr key={name} data-row="">
             <th scope="row">
-              <Text>{name}</Text>{" "}
+              <Name>{name}</Name>{" "}
               {name === me?.name && <span class="badge">you</span>}
             </th>
-            <td class="scopes">{scopes.map((scope) => <code key={scope}>{scope}</code>)}</td>
+            <td class="prose scopes">{scopes.map((scope) => <code key={scope}>{scope}</code>)}</td>
             <td class="num">{publish_per_s === undefined ? <span class="nil">–</span> : `${count(publish_per_s)}/s`}</td>
           </tr>
         ))}

@@ -1,17 +1,22 @@
 // The messages of a state: search, selection, and what can be done to those selected or to all that match.
 
-import { useEffect, useRef, useState } from "preact/hooks";
-import { attempt, delayField, matches, outcome, toAll, toSome } from "../actions";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { attempt, delayField, matches, outcome, sameAs, toAll, toSome } from "../actions";
 import { call, hidesPayloads, Problem, send } from "../api";
 import { ask } from "../dialog";
-import { children, node } from "../exact";
-import { count, many, parseDuration, plain, shortId } from "../format";
-import { Button, Card, Empty, Menu, Num, Search, Skeleton, Table, Text, Time, Unable, say, stateName } from "../parts";
+import { children, member, node } from "../exact";
+import { bytes, count, many, parseDuration, plain, shortId } from "../format";
+import { Button, Card, Empty, Menu, Name, Num, Search, Skeleton, Table, Text, Time, Unable, say, stateName, type Column } from "../parts";
 import { refresh, useQuery } from "../poll";
 import { setQuery, to } from "../router";
+import { useStill } from "../still";
 import type { Message, Page, State, Topic } from "../types";
 
 const PAGE = 50;
+/** Characters of a payload in the list. */
+const PREVIEW = 80;
+/** Characters of an answer with payloads beyond which the list goes on without them. */
+const MOST = 500_000;
 /** Messages that a search looks at by itself after a page on which it found nothing. */
 const FURTHER = 5000;
 type Act = "redrive" | "delete" | "run";
@@ -40,12 +45,17 @@ export function Messages({ topic, state, q, only }: { topic: Topic; state: State
   const place = known.q === q ? known : start(q);
   const { pages } = place;
   const cursor = pages.at(-1);
-  const { data, problem } = useQuery<Page<Message>>("listMessages", { path: { topic: name }, query: { state, limit: PAGE, cursor, q } });
+  const [previews, setPreviews] = useState(!hidesPayloads);
+  const { data, text, problem } = useQuery<Page<Message>>("listMessages", { path: { topic: name }, query: { state, limit: PAGE, cursor, q, payload: previews || undefined } });
+  useEffect(() => {
+    if (text && text.length > MOST) setPreviews(false);
+  }, [text]);
   const [chosen, setChosen] = useState<Set<string>>(new Set());
   const [all, setAll] = useState(false);
   const [result, setResult] = useState("");
-  const last = useRef<number | null>(null);
-  const items = data?.items ?? [];
+  const last = useRef("");
+  const listed = useMemo(() => previewed(data?.items ?? [], previews ? text : undefined), [text]);
+  const [items, still] = useStill(listed, ({ id }) => id, `${cursor} ${q}`, all || chosen.size > 0);
   const turn = (to: (string | undefined)[]) => setPlace(start(q, to));
   const further = place.further === undefined ? 0 : place.further + (data?.scanned ?? 0);
   const next = q && data && items.length === 0 && further < FURTHER && !place.stopped ? data.next_cursor : undefined;
@@ -54,25 +64,30 @@ export function Messages({ topic, state, q, only }: { topic: Topic; state: State
   useEffect(() => {
     if (next !== undefined) setPlace({ q, pages: [...pages.slice(0, -1), next], seen, further, stopped: false });
   }, [next]);
-  const listed = all ? items.map(({ id }) => id) : [...chosen];
+  const picked = all ? items.map(({ id }) => id) : [...chosen];
   const clear = () => (setChosen(new Set()), setAll(false));
+  // What is selected is on the list.
+  useEffect(clear, [state, q]);
   const search = (text: string) => {
     turn([undefined]);
     clear();
     setQuery({ q: text || undefined, state });
   };
-  const toggle = (at: number, on: boolean, range: boolean) => {
+  const select = (some: Message[], on: boolean) => {
     const next = new Set(chosen);
-    const from = range && last.current !== null ? Math.min(last.current, at) : at;
-    const until = range && last.current !== null ? Math.max(last.current, at) : at;
-    for (const { id } of items.slice(from, until + 1)) on ? next.add(id) : next.delete(id);
-    last.current = at;
+    for (const { id } of some) on ? next.add(id) : next.delete(id);
     setAll(false);
     setChosen(next);
   };
+  const toggle = (at: number, on: boolean, range: boolean) => {
+    const before = range ? items.findIndex(({ id }) => id === last.current) : -1;
+    const from = before < 0 ? at : before;
+    select(items.slice(Math.min(from, at), Math.max(from, at) + 1), on);
+    last.current = items[at]!.id;
+  };
   const match = { topic: name, state, q };
   const whole = q ? undefined : topic.counts[state];
-  const act = (what: Act, ids = listed, everything = all) => void askTo(what, ids, everything);
+  const act = (what: Act, ids = picked, everything = all) => void askTo(what, ids, everything);
   const askTo = async (what: Act, ids: string[], everything: boolean) => {
     let expected = everything ? whole : ids.length;
     if (everything && expected === undefined) {
@@ -92,10 +107,8 @@ export function Messages({ topic, state, q, only }: { topic: Topic; state: State
       run: async ({ spread }) => {
         if (everything) {
           // What is done must be what was shown.
-          const present = q ? await matches(what, match) : (await call<Topic>("getTopic", { path: { topic: name } })).counts[state];
-          if (what === "delete" && present !== undefined && Math.abs(present - number) > Math.max(1, number) / 10) {
-            throw new Problem(0, "changed", `It is ${count(present)} now, not ${count(number)}. Look again before deleting.`);
-          }
+          const present = await matches(what, match);
+          if (what === "delete" && present !== undefined) sameAs(present, number);
           const done = await toAll(what, match, (so) => setResult(`${count(so)} of ${count(number)} ${DONE[what]}…`), { spread_ms: spread ? parseDuration(spread)! : undefined });
           setResult(`${many(done, "message")} ${DONE[what]}`);
         } else {
@@ -106,7 +119,7 @@ export function Messages({ topic, state, q, only }: { topic: Topic; state: State
       },
     });
   };
-  const reschedule = (ids = listed) =>
+  const reschedule = (ids = picked) =>
     ask({
       title: `Reschedule ${many(ids.length, "message")} of ${name}`,
       action: "Reschedule",
@@ -131,23 +144,34 @@ export function Messages({ topic, state, q, only }: { topic: Topic; state: State
   const canRun = state === "delayed" || state === "blocked";
   const canMove = state === "delayed" || state === "ready";
   const operate: ["operate", string] = ["operate", name];
-  const none = listed.length === 0 && "Select messages first";
-  const columns: (string | [string, string])[] = ["!Select", "Message", "Key", [whenOf(state), "num"], ["Attempt", "num"], ["Priority", "num"]];
+  const none = picked.length === 0 && "Select messages first";
+  const everyone = items.every(({ id }) => all || chosen.has(id));
   const pushed = Boolean(topic.config.push);
-  if (pushed) columns.splice(3, 0, "URL", ["Status", "num"]);
   const hasErrors = items.some(({ last_error }) => last_error);
-  if (hasErrors) columns.push("Last error");
-  if (state === "dead" || canRun) columns.push("!Actions");
-  const everyone = items.length > 0 && items.every(({ id }) => all || chosen.has(id));
+  const hasPriorities = items.some(({ priority }) => priority !== items[0]!.priority);
+  // Where there is little room, a URL is worth more.
+  const preview = pushed ? "wide extra" : "wide";
+  const columns: Column[] = [
+    [<Check label="Select all that are shown" checked={everyone} indeterminate={!everyone && items.some(({ id }) => chosen.has(id))} toggle={(on) => select(items, on)} />, "check"],
+    "Message",
+    "Key",
+    ...(pushed ? [["URL", "wide"] as Column, ["Status", "num"] as Column] : []),
+    [whenOf(state, pushed), "num"],
+    ["Attempt", "num"],
+    ...(hasPriorities ? [["Priority", "num"] as Column] : []),
+    ...(previews ? [["Payload", preview] as Column] : []),
+    ...(hasErrors ? [["Last error", "wide"] as Column] : []),
+    ...(state === "dead" || canRun ? ["!Actions"] : []),
+  ];
   return (
     <Card flush>
       <div class="toolbar">
         <Search value={q} label={`Search ${state} messages`} placeholder={'words  error:"timeout"  key:cart/*  -status:404'} search={search} />
         <Menu label="Actions on the list" icon="download" actions={[{ label: "Export NDJSON", icon: "download", needs: ["read", name], run: () => void exportAll(name, state, q, setResult) }]} />
       </div>
-      {(listed.length > 0 || all) && (
+      {(picked.length > 0 || all) && (
         <div class="toolbar selection" role="group" aria-label="Selection">
-          <b>{all ? (whole === undefined ? "All that match" : `All ${count(whole)}`) : `${count(listed.length)} selected`}</b>
+          <b>{all ? (whole === undefined ? "All that match" : `All ${count(whole)}`) : `${count(picked.length)} selected`}</b>
           {!all && everyone && (data?.next_cursor || pages.length > 1) && !only && (
             <Button kind="link" onClick={() => setAll(true)}>{whole === undefined ? "Select all that match" : `Select all ${count(whole)}`}</Button>
           )}
@@ -178,22 +202,19 @@ export function Messages({ topic, state, q, only }: { topic: Topic; state: State
       ) : items.length === 0 ? (
         <Nothing state={state} q={q} seen={seen} more={data.next_cursor === undefined ? undefined : () => turn([...pages.slice(0, -1), data.next_cursor])} search={search} />
       ) : (
-        <Table label={`${stateName(state)} messages`} head={columns}>
+        <Table label={`${stateName(state)} messages`} head={columns} still={still}>
           {items.map((message, at) => (
             <tr key={message.id} data-row="" class={all || chosen.has(message.id) ? "chosen" : ""}>
-              <td class="check">
-                <label>
-                  <input type="checkbox" checked={all || chosen.has(message.id)} aria-label={`Select ${shortId(message.id)}`} onClick={(event) => toggle(at, event.currentTarget.checked, event.shiftKey)} />
-                </label>
-              </td>
+              <td class="check"><Check label={`Select ${shortId(message.id)}`} checked={all || chosen.has(message.id)} toggle={(on, range) => toggle(at, on, range)} /></td>
               <th scope="row"><a data-open="" class="mono" href={to(["messages", message.id])} title={message.id}>{shortId(message.id)}</a></th>
-              <td class="key">{message.key ? <Text>{message.key}</Text> : <span class="nil">–</span>}</td>
-              {pushed && <td class="url" title={message.url && plain(message.url)}>{message.url && <Text>{message.url}</Text>}</td>}
+              <td>{message.key ? <Name>{message.key}</Name> : <span class="nil">–</span>}</td>
+              {pushed && <td class="wide">{message.url && <Name>{message.url}</Name>}</td>}
               {pushed && <td class="num">{message.last_status ?? <span class="nil">–</span>}</td>}
               <td class="num">{instantOf(message) ? <Time at={instantOf(message)!} /> : "–"}</td>
               <td class="num">{message.attempts} <span class="nil">/ {message.attempts + message.attempts_left}</span></td>
-              <td class="num"><Num value={message.priority} /></td>
-              {hasErrors && <td class="error-text" title={message.last_error}>{message.last_error && <Text>{message.last_error}</Text>}</td>}
+              {hasPriorities && <td class="num"><Num value={message.priority} /></td>}
+              {previews && <td class={`${preview} mono`}>{message.preview && <Name>{message.preview}</Name>}</td>}
+              {hasErrors && <td class="wide error-text" title={message.last_error && plain(message.last_error)}>{message.last_error && <Text>{message.last_error}</Text>}</td>}
               {state === "dead" && (
                 <td class="end"><Button kind="ghost" icon="redrive" label="Redrive" hotkey="e" needs={operate} onClick={() => void attempt("1 message redriven", () => call("redriveMessage", { path: { id: message.id } }))} /></td>
               )}
@@ -240,12 +261,40 @@ function Nothing({ state, q, seen, more, search }: { state: State; q: string; se
   return <Empty icon={state === "dead" ? "check" : undefined} title={title}>{text}</Empty>;
 }
 
-function whenOf(state: State): string {
-  return { delayed: "Due", ready: "Due", leased: "Lease ends", dead: "Died", acked: "Published", blocked: "Due" }[state] ?? "Published";
+function Check({ label, checked, indeterminate, toggle }: { label: string; checked: boolean; indeterminate?: boolean; toggle: (on: boolean, range: boolean) => void }) {
+  return (
+    <label>
+      <input type="checkbox" checked={checked} indeterminate={indeterminate} aria-label={label} onClick={(event) => toggle(event.currentTarget.checked, event.shiftKey)} />
+    </label>
+  );
+}
+
+function whenOf(state: State, pushed: boolean): string {
+  return { delayed: pushed ? "Next try" : "Due", ready: "Due", leased: "Lease ends", dead: "Died", acked: "Published", blocked: "Due" }[state] ?? "Published";
 }
 
 function instantOf(message: Message): string | undefined {
   return message.due_at ?? message.lease_expires_at ?? message.died_at ?? message.published_at;
+}
+
+/** The items of an answer as they are spelled, since numbers may be more exact than JavaScript's. */
+function itemsOf(text: string): string[] {
+  const items = children(text, node(text, 0)).find(({ key }) => key === '"items"');
+  return items ? children(text, items.value).map(({ value }) => text.slice(value.start, value.end)) : [];
+}
+
+type Listed = Message & { preview?: string };
+
+/** Messages with the beginnings of their payloads, of bytes what they are. `text`: the answer, if it has payloads. */
+function previewed(items: Message[], text?: string): Listed[] {
+  if (text === undefined) return items;
+  const spelled = itemsOf(text);
+  return items.map((message, at) => {
+    const { payload_base64, content_type } = message;
+    const whole = payload_base64 === undefined ? member(spelled[at]!, "payload") : `${content_type}, ${bytes(atob(payload_base64).length)}`;
+    const preview = whole?.replace(/\s+/g, " ");
+    return { ...message, preview: preview && preview.length > PREVIEW ? `${preview.slice(0, PREVIEW)}…` : preview };
+  });
 }
 
 /** All messages of the list, a line each, with their payloads as they were published unless those are hidden. */
@@ -257,9 +306,8 @@ async function exportAll(topic: string, state: State, q: string, report: (text: 
       const answer = await send("listMessages", { path: { topic }, query: { state, q, payload: !hidesPayloads, limit: 200, cursor } });
       const text = await answer.text();
       const page = JSON.parse(text) as Page<Message>;
-      const items = children(text, node(text, 0)).find(({ key }) => key === '"items"');
-      // The bytes of the answer, since numbers may be more exact than JavaScript's. Outside of strings a line break is only space.
-      if (items) for (const { value } of children(text, items.value)) lines.push(`${text.slice(value.start, value.end).replace(/[\r\n]+/g, " ")}\n`);
+      // Outside of strings a line break is only space.
+      for (const item of itemsOf(text)) lines.push(`${item.replace(/[\r\n]+/g, " ")}\n`);
       cursor = page.next_cursor;
       report(`${many(lines.length, "message")} read…`);
     } while (cursor && lines.length < 100_000);

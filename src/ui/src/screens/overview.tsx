@@ -4,9 +4,10 @@ import { useState } from "preact/hooks";
 import { askPurge, askRedriveAll, setPaused } from "../actions";
 import { Charts, together, useHistories } from "../charts";
 import { count, duration, many } from "../format";
-import { Button, Card, Empty, Menu, Num, Search, Skeleton, Spark, StateBar, Table, Text, Unable } from "../parts";
+import { Button, Card, Empty, Menu, Name, Num, Search, Skeleton, Spark, StateBar, Table, Unable, type Column } from "../parts";
 import { useQuery, type Known } from "../poll";
 import { setQuery, to, usePlace } from "../router";
+import { useStill } from "../still";
 import type { Counts, History, Page, State, TopicItem } from "../types";
 
 /** How many topics have their history shown. */
@@ -18,12 +19,12 @@ function live({ counts }: TopicItem): number {
   return counts.delayed + counts.ready + counts.leased + counts.blocked + counts.dead;
 }
 
-function useTopics(): Known<Page<TopicItem>> {
+export function useTopics(): Known<Page<TopicItem>> {
   return useQuery<Page<TopicItem>>("listTopics", { query: { limit: 1000 } });
 }
 
 /** The topics with the most messages. */
-function busiest(topics: TopicItem[]): string[] {
+export function busiest(topics: TopicItem[]): string[] {
   const sorted = [...topics].sort((a, b) => live(b) - live(a)).slice(0, CHARTED);
   return sorted.map(({ name }) => name).sort();
 }
@@ -123,9 +124,9 @@ function TopicTable({ topics, histories }: { topics: TopicItem[]; histories: Map
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
   const found = topics.filter(({ name }) => words.every((word) => name.toLowerCase().includes(word)));
   if (sort !== "name") found.sort((a, b) => b.counts[sort as keyof Counts] - a.counts[sort as keyof Counts]);
-  const shown = all ? found : found.slice(0, ROWS);
+  const [shown, still] = useStill(all ? found : found.slice(0, ROWS), ({ name }) => name, `${filter} ${sort} ${all}`);
   const hasHistory = [...histories.values()].some(({ data }) => data);
-  const head: (string | [string, string])[] = ["Topic", ["!Shares", "shares"], ["Delayed", "num"], ["Ready", "num"], ["Leased", "num"]];
+  const head: Column[] = ["Topic", ["!Shares", "shares"], ["Delayed", "num"], ["Ready", "num"], ["Leased", "num"]];
   const hasBlocked = topics.some(({ counts }) => counts.blocked > 0);
   if (hasBlocked) head.push(["Blocked", "num"]);
   head.push(["Dead", "num"]);
@@ -153,7 +154,7 @@ function TopicTable({ topics, histories }: { topics: TopicItem[]; histories: Map
           <Button onClick={() => setQuery({ filter: undefined })}>Clear the filter</Button>
         </Empty>
       ) : (
-        <Table label="Topics" head={[...head, "!Actions"]}>
+        <Table label="Topics" head={[...head, "!Actions"]} still={still}>
           {shown.map((topic) => (
             <Row key={topic.name} topic={topic} hasBlocked={hasBlocked} history={hasHistory ? histories.get(topic.name)?.data ?? null : undefined} />
           ))}
@@ -183,7 +184,7 @@ function Row({ topic, hasBlocked, history }: { topic: TopicItem; hasBlocked: boo
   return (
     <tr data-row="">
       <th scope="row">
-        <a data-open="" href={to(["topics", name])}><Text>{name}</Text></a>
+        <a data-open="" href={to(["topics", name])}><Name>{name}</Name></a>
         {paused && <span class="badge warn">paused</span>}
         {name.startsWith("_") && <span class="badge">built in</span>}
       </th>

@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { call, Problem } from "../api";
-import { bytes, parseDuration } from "../format";
+import { bytes, here, parseDuration } from "../format";
 import { Button, Card, copy, Field, Tabs, Text } from "../parts";
 import { MessageLink } from "../payload";
 import { refresh, useQuery } from "../poll";
@@ -117,7 +117,7 @@ export function Publish() {
               {when === "delay" ? (
                 <Field label="Delay" hint="Empty: now. 90s, 10m, 2h 30m, 1d" error={wrongDelay}><input value={delay} autocomplete="off" onInput={(event) => setDelay(event.currentTarget.value)} /></Field>
               ) : (
-                <Field label="Instant" hint="Your local time"><input type="datetime-local" step="1" value={at} onInput={(event) => setAt(event.currentTarget.value)} /></Field>
+                <Field label="Instant" hint={`Your local time, ${here}`}><input type="datetime-local" step="1" value={at} onInput={(event) => setAt(event.currentTarget.value)} /></Field>
               )}
               <Field label="Key" hint="The message's own name in its topic"><input value={key} autocomplete="off" onInput={(event) => setKey(event.currentTarget.value)} /></Field>
               <Field label="Priority" hint="0 to 255, higher goes first"><input class="num" type="number" min={0} max={255} value={priority} onInput={(event) => setPriority(event.currentTarget.value)} /></Field>

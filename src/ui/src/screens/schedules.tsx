@@ -5,8 +5,8 @@ import { attempt } from "../actions";
 import { call, hidesPayloads, now, refusal, send } from "../api";
 import { ask } from "../dialog";
 import { member } from "../exact";
-import { bytes, exact, inZone, relative } from "../format";
-import { Button, Card, Empty, Field, Menu, Search, Skeleton, Table, Text, Time, Unable, say } from "../parts";
+import { bytes, exact, here, inZone, relative } from "../format";
+import { Button, Card, Empty, Field, Menu, Name, Search, Skeleton, Table, Text, Time, Unable, say } from "../parts";
 import { HIDDEN } from "../payload";
 import { refresh, useQuery } from "../poll";
 import { go, setQuery, to, usePlace } from "../router";
@@ -62,16 +62,16 @@ export function Schedules() {
             {shown.map((schedule) => (
               <tr key={schedule.name} data-row="">
                 <th scope="row">
-                  <a data-open="" href={to(["schedules", schedule.name])}><Text>{schedule.name}</Text></a>
+                  <a data-open="" href={to(["schedules", schedule.name])}><Name>{schedule.name}</Name></a>
                   {schedule.paused && <span class="badge warn">paused</span>}
                   {schedule.last_error && <span class="badge bad" title={schedule.last_error}>failed</span>}
                   {missedLately(schedule) > 0 && <span class="badge warn">{missedLately(schedule)} missed</span>}
                 </th>
-                <td>
+                <td class="prose">
                   {rhythm(schedule)}
                   {schedule.cron && <span class="hint block"><code>{schedule.cron}</code> {schedule.timezone}</span>}
                 </td>
-                <td class="key">{schedule.topic ? <a href={to(["topics", schedule.topic])}>{schedule.topic}</a> : <Text>{schedule.callback?.url ?? "–"}</Text>}</td>
+                <td>{schedule.topic ? <a href={to(["topics", schedule.topic])}><Name>{schedule.topic}</Name></a> : <Name>{schedule.callback?.url ?? "–"}</Name>}</td>
                 <td class="num">{schedule.next_at ? <Time at={schedule.next_at} /> : "–"}</td>
                 <td class="num">{schedule.last_at ? schedule.last_message_id ? <a href={to(["messages", schedule.last_message_id])}><Time at={schedule.last_at} /></a> : <Time at={schedule.last_at} /> : "–"}</td>
                 <td class="end"><Actions schedule={schedule} /></td>
@@ -194,12 +194,11 @@ function Missed({ missed_ticks = [], timezone = "UTC" }: Pick<Schedule, "missed_
 }
 
 function TickList({ at, timezone }: { at: number[]; timezone: string }) {
-  const here = Intl.DateTimeFormat().resolvedOptions().timeZone;
   return (
     <ol class="ticks">
       {at.map((tick) => (
         <li key={tick}>
-          <b>{zoned(tick, timezone)}</b> <span class="hint">{timezone}{here !== timezone && ` · ${zoned(tick, here)} here`} · {relative(tick)}</span>
+          <b>{zoned(tick, timezone)}</b> <span class="hint">{timezone}{here !== timezone && ` · ${zoned(tick, here)} here, ${here}`} · {relative(tick)}</span>
         </li>
       ))}
     </ol>

@@ -4,10 +4,11 @@ import { askPurge, askRedriveAll, setGroupPaused, setPaused } from "../actions";
 import { call, now, refusal } from "../api";
 import { Charts } from "../charts";
 import { ask } from "../dialog";
-import { count, duration, exact } from "../format";
-import { Button, Card, Empty, Menu, Num, Skeleton, SHOWN, StateTabs, Table, Tabs, Text, Time, Unable } from "../parts";
+import { count, duration, exact, many } from "../format";
+import { Button, Card, Empty, Menu, Name, Num, Search, SHOWN, Skeleton, StateTabs, Table, Tabs, Text, Time, Unable } from "../parts";
 import { refresh, ticks, useQuery } from "../poll";
 import { go, setQuery, to } from "../router";
+import { useStill } from "../still";
 import { useFirst, useStore } from "../store";
 import type { Group, Page, State, Topic } from "../types";
 import { Forecast } from "./forecast";
@@ -68,7 +69,7 @@ export function TopicScreen({ name, query }: { name: string; query: URLSearchPar
           <Totals topic={topic} />
         </>
       )}
-      {view === "groups" && <Groups topic={topic} />}
+      {view === "groups" && <Groups topic={topic} filter={query.get("filter") ?? ""} />}
       {view === "settings" && <Settings key={String(topic.revision)} topic={topic} />}
     </>
   );
@@ -147,10 +148,16 @@ function Totals({ topic }: { topic: Topic }) {
   );
 }
 
-function Groups({ topic }: { topic: Topic }) {
+function Groups({ topic, filter }: { topic: Topic; filter: string }) {
   const { name, config } = topic;
-  const { data, problem } = useQuery<Page<Group>>("listGroups", { path: { topic: name }, query: { limit: 200 } });
+  const limit = filter ? 1000 : 200;
+  const { data, problem } = useQuery<Page<Group>>("listGroups", { path: { topic: name }, query: { limit } });
+  const { data: same } = useQuery<Group>(filter && data?.next_cursor ? "getGroup" : null, { path: { topic: name, group: filter } });
   const fair = config.group_order === "fair";
+  const matching = (data?.items ?? []).filter(({ group }) => group.toLowerCase().includes(filter.toLowerCase()));
+  // The list's page may end before the one whose name is known.
+  if (same && !matching.some(({ group }) => group === same.group)) matching.unshift(same);
+  const [found, still] = useStill(matching, keyOf, filter);
   if (!data) return <Card>{problem ? <Unable problem={problem} what="Groups are" /> : <Skeleton />}</Card>;
   if (data.items.length === 0) {
     return (
@@ -162,15 +169,16 @@ function Groups({ topic }: { topic: Topic }) {
     );
   }
   return (
-    <Card flush>
+    <Card flush title={many(found.length, "group")} actions={<Search value={filter} label="Filter groups" placeholder="Filter groups" search={(text) => setQuery({ filter: text })} />}>
       <Table
         label="Groups"
-        head={["Group", ["Leased", "num"], ["Waiting", "num"], ["Blocked", "num"], ["Oldest wait", "num"], "Limits", ""]}
+        still={still}
+        head={["Group", ["Leased", "num"], ["Waiting", "num"], ["Blocked", "num"], ["Oldest wait", "num"], "Limits", "!Actions"]}
       >
-        {data.items.map((item) => (
-          <tr key={`${item.published_by ?? ""}/${item.group}`}>
+        {found.map((item) => (
+          <tr key={keyOf(item)} data-row="">
             <th scope="row" class="mono">
-              <Text>{item.group}</Text>
+              <Name>{item.group}</Name>
               {item.published_by && <span class="nil"> of {item.published_by}</span>}
               {item.paused && <span class="badge warn">paused</span>}
             </th>
@@ -179,7 +187,7 @@ function Groups({ topic }: { topic: Topic }) {
             <td class="num"><Num value={item.blocked} /></td>
             <td class="num">{item.next_at ? <Wait since={item.next_at} /> : "–"}</td>
             <td>{limits(item) || <span class="nil">the topic's</span>}</td>
-            <td class="num">
+            <td class="end">
               <Button
                 kind="ghost"
                 icon={item.paused ? "play" : "pause"}
@@ -191,10 +199,13 @@ function Groups({ topic }: { topic: Topic }) {
           </tr>
         ))}
       </Table>
-      {data.next_cursor && <footer class="hint">The first 200 groups.</footer>}
+      {found.length === 0 && <Empty title="No group matches" />}
+      {data.next_cursor && <footer class="hint">Of the first {count(limit)} groups.</footer>}
     </Card>
   );
 }
+
+const keyOf = ({ published_by, group }: Group) => `${published_by ?? ""}/${group}`;
 
 /** How long the first message of a group has been ready, or when it will be. */
 function Wait({ since }: { since: string }) {

@@ -526,6 +526,7 @@ final class Faults {
     wrong("webhook-timestamp is no number of seconds", body, headers("id", "9223372036854775807", good), secret);
     wrong("the header webhook-id is missing", body, Map.of("webhook-timestamp", List.of(now)), secret);
     topics(secret, body, headers("id", now, good), "id:" + now + ":");
+    publicKeys(secret);
     thrown(IllegalArgumentException.class, () -> Webhooks.verify(body, headers("id", now, good), "whsec_?"));
     thrown(IllegalArgumentException.class, () -> Webhooks.verify(body, headers("id", now, good), "whsec_"));
     String none = thrown(NullPointerException.class, () -> Webhooks.verify(body, headers("id", now, good), null)).getMessage();
@@ -548,6 +549,36 @@ final class Faults {
     wrong("the header dueq-signature is missing", body, with(headers, "orders", null), secret);
     wrong("the header dueq-topic is missing", body, with(headers, null, good), secret);
     wrong("no signature in webhook-signature is right", new byte[0], with(headers, "orders", good), secret);
+  }
+
+  /** Public keys verify what dueq signs with its key pairs; as dueq's own tests have them. */
+  private static void publicKeys(String secret) {
+    String key = "whpk_XL9MzUGxc2s/gozEjuXB1blGuxvZRLLYCHL8skSJPaQ=";
+    String good = "v1,AAAA v1a,NlkuXO2v0fFGNf9nJ+WLerVrsJD/MOd31wd28H6XBkiDTh9/z+ADuVpRq6KqXIi4zQxAINKVgt272/ZxtD4mCA==";
+    String ofTopic = "v1a,fRPka8NyhfacLz4J5uvT51S1xG7Gt4v23/+bpTkpEQM4tq2dHeUPczdKYSuH5+pNW+fKkVmBdGS1VeV6X/ZnBw==";
+    byte[] body = "{}".getBytes(StandardCharsets.UTF_8);
+    Duration forever = Duration.ofDays(36500);
+    var signed = headers("msg_1", "1763700000", good);
+    Webhooks.verify(body, with(signed, "orders", ofTopic), List.of(key), forever);
+    Webhooks.verify(body, with(signed, "orders", ofTopic), List.of(secret, key), forever);
+    String otherKey = "whpk_11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=";
+    for (Runnable wrong :
+        List.<Runnable>of(
+            () -> Webhooks.verify(new byte[0], signed, List.of(key), forever),
+            () -> Webhooks.verify(body, signed, List.of(secret), forever),
+            () -> Webhooks.verify(body, signed, List.of(otherKey), forever),
+            () -> Webhooks.verify(body, with(signed, "hooks", ofTopic), List.of(key), forever),
+            () -> Webhooks.verify(body, headers("msg_2", "1763700000", good), List.of(key), forever),
+            () -> Webhooks.verify(body, headers("msg_1", "1763700000", good.replace("v1a,", "v1,")), List.of(key), forever),
+            () -> Webhooks.verify(body, headers("msg_1", "1763700000", "v1a, v1a,AAAA v1a,?"), List.of(key), forever))) {
+      String said = thrown(WebhookException.class, wrong).getMessage();
+      check(said.startsWith("no signature"), said);
+    }
+    String noPoint = "whpk_" + Base64.getEncoder().encodeToString(new byte[] {2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2});
+    for (String bad : List.of("whpk_", "whpk_AAAA", "whpk_?", "whpk_" + key, noPoint)) {
+      String said = thrown(IllegalArgumentException.class, () -> Webhooks.verify(body, signed, bad)).getMessage();
+      check(said.contains("whpk_ and "), said);
+    }
   }
 
   private static Map<String, List<String>> with(Map<String, List<String>> headers, String topic, String signature) {

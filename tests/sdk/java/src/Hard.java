@@ -121,10 +121,14 @@ final class Hard {
                 client,
                 topic,
                 (message, lease) -> {
+                  RetryIn closed = new RetryIn(Duration.ofMillis(1), "closed");
+                  if (message.getAttemptsLeft() == 0) {
+                    throw closed;
+                  }
                   switch (message.getAttempt().intValue()) {
                     case 1 -> throw new NullPointerException("a mistake");
                     case 2 -> throw new IOException("no way");
-                    case 3 -> throw new RetryIn(Duration.ofMillis(1), "closed");
+                    case 3 -> throw closed;
                     default -> throw new Dead("no such order");
                   }
                 })
@@ -139,6 +143,9 @@ final class Hard {
       String got = said.poll(20, TimeUnit.SECONDS);
       check(wanted.formatted(topic, id).equals(got), got);
     }
+    UUID last = client.publish(topic, new PublishRequest().payload("last").maxAttempts(1L)).getId();
+    String got = said.poll(20, TimeUnit.SECONDS);
+    check("WARNING %s %s, attempt 1: dead: closed".formatted(topic, last).equals(got), got);
     worker.close();
     logger.removeHandler(handler);
     logger.setUseParentHandlers(true);

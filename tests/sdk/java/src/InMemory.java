@@ -46,7 +46,9 @@ final class InMemory {
 
   /** The steps that it cannot take: topics have no configuration, URLs are not checked, there are no schedules. */
   private static final Set<String> WITHOUT =
-      Set.of("configure", "reset", "pause", "list", "drop", "callback_refused", "schedule", "trigger", "payload");
+      Set.of(
+          "configure", "reset", "pause", "list", "drop", "callback_refused", "schedule", "trigger", "payload",
+          "put_schedule", "run_schedule", "delete_schedule", "put_topic", "put_group", "delete_topic");
 
   static void run() throws Exception {
     steps();
@@ -97,11 +99,11 @@ final class InMemory {
       for (int i = 0; i < wanted.size(); i++) {
         check(wanted.get(i).equals(json.readTree(lines.get(i))), lines.get(i) + " instead of " + wanted.get(i));
       }
-      check(lines.size() == wanted.size() && lines.size() == 21, lines);
+      check(lines.size() == wanted.size() && lines.size() == 22, lines);
       List<Runnable> notSupported =
           List.of(
               () -> client.topics().putTopic("t", new PutTopicRequest(), null),
-              () -> client.topics().getTopic("t"),
+              () -> client.api().topics().getTopic("t"),
               () -> client.topics().updateTopic("t", new UpdateTopicRequest(), null),
               () -> client.topics().deleteTopic("t", null),
               () -> client.topics().pauseTopic("t"),
@@ -109,6 +111,12 @@ final class InMemory {
               () -> client.schedules().putSchedule("s", new PutScheduleRequest().topic("t").everyMs(1000L)),
               () -> client.messages().publishRaw("t", new byte[0], null, null, null, null, null, null, null, null, null, null));
       notSupported.forEach(request -> refused("not_supported", request));
+      try {
+        client.putSchedule("s", new Publish(1).delay(Duration.ofSeconds(1)), with -> with.topic("t").every(Duration.ofMinutes(1)));
+        throw new AssertionError("when it is due is for the schedule to say");
+      } catch (IllegalArgumentException expected) {
+        check(expected.getMessage().contains("delay"), expected);
+      }
     }
   }
 

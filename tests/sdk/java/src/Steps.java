@@ -46,6 +46,7 @@ final class Steps {
     steps.put("schedule", this::schedule);
     steps.put("trigger", this::trigger);
     steps.put("payload", this::payload);
+    new OwnSteps(client, topic, this::print).into(steps);
     steps.keySet().removeAll(without);
     steps.values().forEach(Runnable::run);
   }

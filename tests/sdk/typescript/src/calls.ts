@@ -483,6 +483,37 @@ test("a topic is verified with the body", () => {
     assert.throws(call, (e) => e instanceof webhooks.WebhookError && message.test(e.message));
 });
 
+test("public keys verify what dueq signs with its key pairs", () => {
+  // As dueq's own tests have them.
+  const key = "whpk_XL9MzUGxc2s/gozEjuXB1blGuxvZRLLYCHL8skSJPaQ=";
+  const good: Record<string, string> = {
+    "webhook-id": "msg_1",
+    "webhook-timestamp": "1763700000",
+    "webhook-signature": "v1,AAAA v1a,NlkuXO2v0fFGNf9nJ+WLerVrsJD/MOd31wd28H6XBkiDTh9/z+ADuVpRq6KqXIi4zQxAINKVgt272/ZxtD4mCA==",
+    "dueq-topic": "orders",
+    "dueq-signature": "v1a,fRPka8NyhfacLz4J5uvT51S1xG7Gt4v23/+bpTkpEQM4tq2dHeUPczdKYSuH5+pNW+fKkVmBdGS1VeV6X/ZnBw==",
+  };
+  const verify = (changed: Record<string, string> = {}, by: string | string[] = key, body = "{}") =>
+    webhooks.verify(body, { ...good, ...changed }, by, { toleranceMs: Infinity });
+  verify();
+  verify({}, [secret, key]);
+  const signature = good["webhook-signature"]!;
+  const refused: (() => void)[] = [
+    () => verify({}, key, "{ }"),
+    () => verify({}, secret),
+    () => verify({}, "whpk_11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo="),
+    () => verify({ "webhook-id": "msg_2" }),
+    () => verify({ "dueq-topic": "hooks" }),
+    () => verify({ "webhook-signature": signature.replace("v1a,", "v1,") }),
+    () => verify({ "webhook-signature": "v1a, v1a,AAAA v1a" }),
+  ];
+  for (const call of refused)
+    assert.throws(call, (e) => e instanceof webhooks.WebhookError && /no signature/.test(e.message));
+  for (const bad of ["whpk_", "whpk_AAAA", "whpk_?", "whpk_" + key]) {
+    assert.throws(() => verify({}, bad), /whpk_ and 32 bytes/);
+  }
+});
+
 test("any other webhook is refused in words", () => {
   const body = "{}";
   const signed = sign(body, secret);

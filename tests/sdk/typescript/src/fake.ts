@@ -26,6 +26,7 @@ export class Fake {
   private readonly waiters = new Set<() => void>();
   private count = 0;
   leaseMs = 30_000;
+  attemptsLeft = 9;
 
   /** Overrides answers; undefined: as dueq would. */
   reply: (asked: Asked) => Reply | undefined | Promise<Reply | undefined> = () => undefined;
@@ -96,6 +97,7 @@ export class Fake {
       topic: "t",
       headers: { traceparent: `trace of ${message.id}` },
       attempt: 1,
+      attempts_left: this.attemptsLeft,
       lease_ms: this.leaseMs,
       lease_token: `token of ${message.id}`,
       newer_than_this_package: true,

@@ -325,14 +325,18 @@ test("without hooks, failed handlers and the two ends of an outage are written t
   const handler: WorkerOptions["handler"] = ({ payload }) => {
     throw thrown[payload];
   };
-  await working({ handler, concurrency: 1, onError: undefined }, () =>
-    until(() => errors.callCount() === thrown.length && warnings.callCount() === 2, "all is written"),
-  );
+  await working({ handler, concurrency: 1, onError: undefined }, async () => {
+    await until(() => errors.callCount() === thrown.length - 1 && warnings.callCount() === 2, "all is written");
+    thrown.push(new RetryIn(5, "busy"));
+    fake.attemptsLeft = 0;
+    fake.publish(thrown.length - 1);
+    await until(() => errors.callCount() === thrown.length - 1, "the last attempt is written of");
+  });
   assert.deepEqual(errors.calls[0]!.arguments, ["dueq: handler failed: topic t, message m1, attempt 1:", mistake]);
   assert.deepEqual(lines(errors).slice(1), [
     "dueq: handler failed: topic t, message m2, attempt 1: boom",
-    "dueq: handler asks for another try in 5 ms: topic t, message m3, attempt 1: busy",
     "dueq: handler gave it up: topic t, message m4, attempt 1: never",
+    "dueq: handler failed: topic t, message m5, attempt 1: busy",
   ]);
   const [away, back] = lines(warnings);
   assert.match(away!, /^dueq: cannot reach http:\S+, retrying: (read ECONNRESET|socket hang up)$/);

@@ -20,6 +20,12 @@ const DIFFERENT: Record<string, object> = {
   schedule: { error: "PUT /schedules/T" },
   trigger: { error: "POST /schedules/T/trigger" },
   payload: { error: "GET /messages/ID/payload" },
+  put_schedule: { error: "PUT /schedules/T" },
+  run_schedule: { error: "GET /schedules" },
+  delete_schedule: { error: "DELETE /schedules/T" },
+  put_topic: { error: "PUT /topics/T-own" },
+  put_group: { error: "PUT /topics/T-own/groups/customer-7" },
+  delete_topic: { error: "DELETE /topics/T-own" },
 };
 
 const hour = 3_600_000;

@@ -6,10 +6,11 @@ type Fields = Record<string, unknown>;
 
 /** Takes the steps one after another, each by `step`, which is told its name and gets what it has to print. */
 export async function steps(
-  { messages, leases, topics, callbacks, schedules }: Client,
+  client: Client,
   topic: string,
   step: (name: string, take: () => Promise<Fields>) => Promise<void>,
 ): Promise<void> {
+  const { messages, leases, topics, callbacks, schedules } = client;
   const order = {
     payload: { order: 42, items: [null, false, { n: 1.5 }], note: "ü" },
     key: "order/42",
@@ -168,6 +169,77 @@ export async function steps(
     const { id } = await messages.publishMessage({ topic, body: { payload_base64, delay_ms: 3_600_000 } });
     const payload: Blob = await messages.getMessagePayload({ id }).finally(() => messages.deleteMessage({ id }));
     return { base64: Buffer.from(await payload.arrayBuffer()).toString("base64") };
+  });
+  await ownSteps(client, topic, step);
+}
+
+/** Those by the methods of the client itself. */
+async function ownSteps(
+  client: Client,
+  topic: string,
+  step: (name: string, take: () => Promise<Fields>) => Promise<void>,
+): Promise<void> {
+  await step("put_schedule", async () => {
+    const daily = { payload: "daily", priority: 7, headers: { source: "sdk" } };
+    const cron = { cron: "0 9 * * MON-FRI", timezone: "Europe/Berlin" };
+    await client.putSchedule(topic, daily, { topic: `${topic}-ticks`, ...cron });
+    const schedule = (await client.getSchedule(topic))!;
+    const message = pick(schedule.message, "payload", "priority", "headers");
+    return { topic: schedule.topic!.replace(topic, "T"), ...pick(schedule, "cron", "timezone"), ...message };
+  });
+  await step("run_schedule", async () => {
+    let listed = false;
+    for await (const { name } of client.listSchedules()) listed ||= name === topic;
+    const paused = [(await client.pauseSchedule(topic)).paused, (await client.resumeSchedule(topic)).paused];
+    await client.triggerSchedule(topic);
+    return { listed, paused, published: (await client.getSchedule(topic))?.last_message_id !== undefined };
+  });
+  await step("delete_schedule", async () => {
+    const deleted = [await client.deleteSchedule(topic), await client.deleteSchedule(topic)];
+    return { deleted, there: (await client.getSchedule(topic)) !== undefined };
+  });
+
+  const own = `${topic}-own`;
+  await step("put_topic", async () => {
+    await client.putTopic(own, { max_attempts: 3, group_order: "fair" });
+    await client.updateTopic(own, { lease_ms: 45_000 });
+    const paused = [(await client.pauseTopic(own)).paused, (await client.resumeTopic(own)).paused];
+    const names = [];
+    for await (const { name } of client.listTopics(own)) names.push(name.replace(topic, "T"));
+    return { names, paused, ...pick((await client.getTopic(own))!.config, "max_attempts", "lease_ms") };
+  });
+  const group = "customer-7";
+  await step("put_group", async () => {
+    await client.putGroup(own, group, { concurrency: 5 });
+    const paused = [(await client.pauseGroup(own, group)).paused, (await client.resumeGroup(own, group)).paused];
+    const groups = [];
+    let concurrency;
+    for await (const listed of client.listGroups(own)) {
+      groups.push(listed.group);
+      concurrency = listed.concurrency;
+    }
+    await client.deleteGroup(own, group);
+    return { groups, concurrency, paused, limited: (await client.getGroup(own, group)).concurrency !== undefined };
+  });
+  await step("delete_topic", async () => {
+    const deleted = [await client.deleteTopic(own, { force: true }), await client.deleteTopic(own)];
+    return { deleted, there: (await client.getTopic(own)) !== undefined };
+  });
+  await step("dead_letters", async () => {
+    const name = `${topic}-dead`;
+    for (const payload of ["first", "second", "third"]) {
+      await client.publish(name, payload);
+      const [poison] = (await client.leases.leaseMessages({ topic: name })).messages;
+      const { id, lease_token } = poison!;
+      await client.leases.nackMessage({ id, body: { lease_token, dead: true } });
+    }
+    const dead = [];
+    for await (const message of client.dead(name)) dead.push(message);
+    const redriven = await client.redrive(name, { max: 2, spreadMs: 3_600_000 });
+    await client.redriveMessage(dead[2]!.id);
+    const states = [];
+    for (const { id } of dead) states.push((await client.messages.getMessage({ id })).state);
+    return { payloads: dead.map(({ payload }) => payload), redriven, states };
   });
 }
 

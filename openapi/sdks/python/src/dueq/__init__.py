@@ -16,6 +16,7 @@ from dueq._options import (
     Once,
     PublishOptions,
     Throttle,
+    TickMessage,
     traceparent,
 )
 from dueq._sync.client import Client, Key
@@ -46,6 +47,7 @@ __all__ = [
     "PublishOptions",
     "RetryIn",
     "Throttle",
+    "TickMessage",
     "WebhookError",
     "Worker",
     "WorkerMessage",

@@ -65,19 +65,9 @@ Once.__doc__ = "For so long, whatever is published with the key gets the first a
 POLICIES = {"debounce": ("delay", "max_wait"), "throttle": ("every",), "once": ("for",)}
 
 
-class MessageOptions(TypedDict, total=False):
-    """What can be said about a message when it is published. Durations are timedelta, or numbers of seconds."""
+class _Standing(TypedDict, total=False):
+    """What can be said about a message, whenever and however often it is published."""
 
-    delay: Optional[Duration]
-    """How long until it is due; at once unless given."""
-    at: Optional[datetime]
-    """When it is due, with a time zone. Not with `delay`."""
-    debounce: Optional[Debounce]
-    """Publish when it has been quiet for a while. Only one of these three, and not with the keys below."""
-    throttle: Optional[Throttle]
-    """Publish at most once per interval."""
-    once: Optional[Once]
-    """Publish once within a time."""
     key: Optional[str]
     """Its own name in its topic, for `client.key`; one live message has it."""
     key_until: Optional[Union["KeyUntil", str]]
@@ -86,8 +76,6 @@ class MessageOptions(TypedDict, total=False):
     """If the key is taken: `return` (default) that message, `reject`, or `replace` it."""
     group: Optional[str]
     """Messages of a group are leased in the order in which they were published."""
-    idempotency_key: Optional[str]
-    """The same key, the same message, however often it is published. The client makes one up for its retries, unless given."""
     priority: Optional[int]
     """0…255, 0 unless given; among ready messages higher goes first."""
     ttl: Optional[Duration]
@@ -106,6 +94,23 @@ class MessageOptions(TypedDict, total=False):
     """Where to publish that it died; the topic's unless given."""
 
 
+class MessageOptions(_Standing, total=False):
+    """What can be said about a message when it is published. Durations are timedelta, or numbers of seconds."""
+
+    delay: Optional[Duration]
+    """How long until it is due; at once unless given."""
+    at: Optional[datetime]
+    """When it is due, with a time zone. Not with `delay`."""
+    debounce: Optional[Debounce]
+    """Publish when it has been quiet for a while. Only one of these three, and not with the keys below."""
+    throttle: Optional[Throttle]
+    """Publish at most once per interval."""
+    once: Optional[Once]
+    """Publish once within a time."""
+    idempotency_key: Optional[str]
+    """The same key, the same message, however often it is published. The client makes one up for its retries, unless given."""
+
+
 class PublishOptions(MessageOptions, total=False):
     """What can be said about a message of a topic."""
 
@@ -115,6 +120,20 @@ class PublishOptions(MessageOptions, total=False):
 
 class NewMessage(PublishOptions):
     """A message of `publish_batch`: its payload and its options."""
+
+    payload: Any
+    """Anything that JSON has, or bytes."""
+
+
+class _TickOptions(_Standing, total=False):
+    """The part of `TickMessage` that may be left out."""
+
+    callback: Optional["CallbackRequest"]
+    """In a pushed topic: where dueq sends it."""
+
+
+class TickMessage(_TickOptions):
+    """A message of `put_schedule`: its payload, and its options other than when it is due."""
 
     payload: Any
     """Anything that JSON has, or bytes."""
@@ -215,7 +234,8 @@ def fields(options: Mapping[str, Any], kind: type) -> dict[str, Any]:
             made["payload_base64"] = base64.b64encode(payload).decode()
         else:
             made["payload"] = payload
-    trace, headers = traceparent.get(), given.pop("headers", {})
+    # What a schedule publishes belongs to no trace of today's.
+    trace, headers = None if kind is TickMessage else traceparent.get(), given.pop("headers", {})
     if trace is not None and not any(name.lower() == "traceparent" for name in headers):
         headers = {**headers, "traceparent": trace}
     if headers:

@@ -10,7 +10,7 @@ from dueq.errors import ProblemError
 
 # Nothing was done, or what was done is found again by the key or token of the request.
 PASSING = frozenset(("redis_unavailable", "outcome_unknown", "overloaded"))
-GONE = frozenset(("message_not_found", "topic_not_found"))
+GONE = frozenset(("message_not_found", "topic_not_found", "schedule_not_found"))
 
 
 def passing(status: int, headers: Mapping[str, str], body: bytes) -> Optional[ProblemError]:

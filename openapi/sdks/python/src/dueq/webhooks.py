@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import Union
+from typing import Callable, Union
 
 from dueq._options import Duration, seconds
 from dueq.errors import WebhookError
@@ -33,9 +33,11 @@ def verify(
 
     body: as it came, before anything has parsed it.
     headers: of the request; names in any case.
-    secret: `whsec_…`, as dueq has it; several while it is being changed.
+    secret: `whsec_…`, as dueq has it; several while it is being changed. Or a public key of dueq's, `whpk_…`, which the extra
+        `dueq[public-keys]` is needed for.
     tolerance: how far the clocks may differ, and how long the request may have been under way.
     """
+    keys = list(map(_key, [secret] if isinstance(secret, str) else secret))
     given: dict[str, str] = {}
     for name, value in headers.items():
         name = name.lower()
@@ -54,7 +56,6 @@ def verify(
         raise WebhookError(f"webhook-timestamp is {abs(age):.0f} s {'old' if age > 0 else 'ahead'}")
     content = _bytes(body) if isinstance(body, str) else body
     signed = _bytes(f"{given['webhook-id']}.{timestamp}.") + content
-    keys = list(map(_key, [secret] if isinstance(secret, str) else secret))
     if not _is_signed(signed, given["webhook-signature"], keys):
         raise WebhookError("no signature in webhook-signature is right for this body and secret")
     if not any(name in given for name in _TOPIC):
@@ -67,14 +68,13 @@ def verify(
         raise WebhookError("no signature in dueq-signature is right for this topic and secret")
 
 
-def _is_signed(signed: bytes, header: str, keys: list[bytes]) -> bool:
-    signatures = [_bytes(s[3:]) for s in header.split(" ") if s.startswith("v1,")]
-    right = False
-    for key in keys:
-        wanted = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest())
-        for signature in signatures:
-            right |= hmac.compare_digest(wanted, signature)
-    return right
+# Says whether this signature of a header is one of the key, and right for these bytes.
+_Key = Callable[[bytes, str], bool]
+
+
+def _is_signed(signed: bytes, header: str, keys: list[_Key]) -> bool:
+    signatures = header.split(" ")
+    return any([key(signed, signature) for key in keys for signature in signatures])
 
 
 def _bytes(text: str) -> bytes:
@@ -82,11 +82,41 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def _key(secret: str) -> bytes:
+def _key(secret: str) -> _Key:
+    is_public = secret.startswith("whpk_")
     try:
-        key = base64.b64decode(secret[6:] if secret.startswith("whsec_") else secret, validate=True)
+        key = base64.b64decode(secret[5:] if is_public else secret.removeprefix("whsec_"), validate=True)
     except (binascii.Error, ValueError):
         key = b""
+    if is_public:
+        return _public(key)
     if not key:
         raise ValueError("the secret is whsec_ and base64")
-    return key
+
+    def is_right(signed: bytes, signature: str) -> bool:
+        wanted = b"v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest())
+        return hmac.compare_digest(wanted, _bytes(signature))
+
+    return is_right
+
+
+def _public(key: bytes) -> _Key:
+    if len(key) != 32:
+        raise ValueError("the public key is whpk_ and 32 bytes in base64")
+    try:
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    except ImportError as error:
+        raise ImportError("whpk_… needs the package cryptography: pip install 'dueq[public-keys]'") from error
+    public = Ed25519PublicKey.from_public_bytes(key)
+
+    def is_right(signed: bytes, signature: str) -> bool:
+        if not signature.startswith("v1a,"):
+            return False
+        try:
+            public.verify(base64.b64decode(signature[4:], validate=True), signed)
+        except (InvalidSignature, binascii.Error, ValueError):
+            return False
+        return True
+
+    return is_right

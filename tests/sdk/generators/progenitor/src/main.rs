@@ -44,7 +44,7 @@ async fn main() -> Outcome<()> {
     assert_eq!(message.payload.as_deref(), Some(&payload));
     assert!(message.lease_expires_at > message.published_at);
 
-    let token = types::AckRequest { lease_token: message.lease_token.parse()? };
+    let token = types::AckRequest { lease_token: message.lease_token.parse()?, result: None };
     let acked = client.ack_message(&message.id, &token).await.map_err(|error| error.to_string())?;
     assert_eq!(acked.status().as_u16(), 204);
     let again = client.ack_message(&message.id, &token).await.expect_err("it is gone");

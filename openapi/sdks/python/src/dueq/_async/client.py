@@ -8,6 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Optional, Union
 from uuid import UUID, uuid4
 
+from dueq._async.manage import Manage, pages
 from dueq._options import ABSENT, CallbackOptions, Duration, NewMessage, PublishOptions, due, fields, milliseconds, named, repeats
 from dueq._retry import GONE, PASSING, Backoff
 from dueq.errors import ConnectError, ProblemError, TimeoutError
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["AsyncApi", "AsyncClient", "AsyncKey"]
 
 
-class AsyncClient:
+class AsyncClient(Manage):
     """dueq's client for asyncio. It may be shared by everything in a program that publishes.
 
     Use it in `async with`, or `await client.close()`. Raises `dueq.ProblemError` where dueq refuses a request,
@@ -147,29 +148,18 @@ class AsyncClient:
         """The live message of this key in the topic, to look at, cancel or reschedule it."""
         return AsyncKey(self.api, named("topic", topic), named("key", key))
 
-    async def dead(self, topic: str) -> "AsyncIterator[Message]":
+    def dead(self, topic: str) -> "AsyncIterator[Message]":
         """Every dead message of the topic, with its payload, longest dead first."""
         from dueq.generated.models.listed_state import ListedState
 
-        cursor: Optional[str] = None
-        while True:
-            page = await self.api.messages.list_messages(named("topic", topic), ListedState.DEAD, payload=True, cursor=cursor)
-            for message in page.items:
-                yield message
-            cursor = page.next_cursor
-            if cursor is None:
-                return
+        return pages(lambda cursor: self.api.messages.list_messages(named("topic", topic), ListedState.DEAD, payload=True, cursor=cursor))
 
-    async def topics(self, prefix: Optional[str] = None) -> "AsyncIterator[TopicItem]":
+    def topics(self, prefix: Optional[str] = None) -> "AsyncIterator[TopicItem]":
         """Every topic whose name begins so, by name."""
-        cursor: Optional[str] = None
-        while True:
-            page = await self.api.topics.list_topics(prefix, cursor=cursor)
-            for topic in page.items:
-                yield topic
-            cursor = page.next_cursor
-            if cursor is None:
-                return
+        return pages(lambda cursor: self.api.topics.list_topics(prefix, cursor=cursor))
+
+    list_topics = topics
+    """The name that the other languages have for it."""
 
     async def redrive(self, topic: str, max_messages: Optional[int] = None, *, spread: Optional[Duration] = None) -> int:
         """Makes dead messages of the topic ready again, longest dead first: how many.

@@ -6,6 +6,7 @@ in between. Leases are kept by `keeper`, acks and nacks told by `outbox`.
 
 import asyncio
 import inspect
+import logging
 from collections import deque
 from contextvars import copy_context
 from time import monotonic
@@ -303,9 +304,12 @@ class Engine:
         if self.hooks.on_failed is not None:
             self.hooks.call(self.hooks.on_failed, held.message, error)
         else:
-            # Where a handler said itself what is to be done, its stack says nothing.
+            # Where a handler said itself what is to be done, its stack says nothing; and asking for another try is no failure
+            # while one is left.
             meant = isinstance(error, (Dead, RetryIn))
-            log.warning("the handler of %r failed: %r", held.message, error, exc_info=None if meant else error)
+            again = isinstance(error, RetryIn) and held.message.attempts_left > 0
+            level = logging.INFO if again else logging.WARNING
+            log.log(level, "the handler of %r failed: %r", held.message, error, exc_info=None if meant else error)
 
     # What goes wrong
 

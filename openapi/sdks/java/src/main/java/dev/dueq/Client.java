@@ -24,8 +24,6 @@ import dev.dueq.model.PublishResult;
 import dev.dueq.model.PublishedMessage;
 import dev.dueq.model.RedriveRequest;
 import dev.dueq.model.ScheduleCallbackRequest;
-import dev.dueq.model.TopicItem;
-import dev.dueq.model.TopicList;
 import java.io.IOException;
 import java.net.URI;
 import java.net.http.HttpClient;
@@ -57,7 +55,7 @@ import java.util.stream.IntStream;
  * Before that, what is safe to repeat is repeated for {@link #DEFAULT_RETRY_FOR} while the server is away or overloaded:
  * publishes, reads, changes and deletions of messages, and acks, nacks and extensions.
  */
-public final class Client implements AutoCloseable {
+public final class Client extends Manage implements AutoCloseable {
   /** Where dueq listens unless told otherwise. */
   public static final String DEFAULT_URL = "http://127.0.0.1:8080";
 
@@ -87,7 +85,6 @@ public final class Client implements AutoCloseable {
   private final ServiceApi service;
   /** For messages that say what becomes of a repeat. */
   private final MessagesApi publishing;
-
   private final CallbacksApi calling;
 
   /** The server that {@code DUEQ_SERVER} names, or {@link #DEFAULT_URL}, with the key {@code DUEQ_API_KEY}, if any. */
@@ -323,20 +320,6 @@ public final class Client implements AutoCloseable {
         });
   }
 
-  /** All topics, by name. */
-  public Pages<TopicItem> listTopics() {
-    return listTopics(null);
-  }
-
-  /** The topics whose names begin so, by name. */
-  public Pages<TopicItem> listTopics(String prefix) {
-    return new Pages<>(
-        cursor -> {
-          TopicList list = topics.listTopics(prefix, null, cursor);
-          return new Page<>(list.getItems(), list.getNextCursor());
-        });
-  }
-
   /**
    * Makes dead messages of a topic ready again, with as many attempts as new ones: those longest dead first, 10,000 at most.
    *
@@ -355,37 +338,52 @@ public final class Client implements AutoCloseable {
     return topics.redriveTopic(topic, new RedriveRequest().maxMessages(max)).getRedriven();
   }
 
+  /**
+   * The same, with their due times spread over so long.
+   *
+   * @return how many
+   */
+  public long redrive(String topic, long max, Duration spread) {
+    RedriveRequest request = new RedriveRequest().maxMessages(max).spreadMs(MessageOptions.milliseconds("spread", spread));
+    return topics.redriveTopic(topic, request).getRedriven();
+  }
+
   /** Makes a dead message ready again, with as many attempts as a new one. */
-  public Message redrive(UUID id) {
+  public Message redriveMessage(UUID id) {
     return messages.redriveMessage(id);
   }
 
-  /** Every route about messages. */
+  /** The same as {@link #redriveMessage}. */
+  public Message redrive(UUID id) {
+    return redriveMessage(id);
+  }
+
+  @Override
   public MessagesApi messages() {
     return messages;
   }
 
-  /** Lease, ack, nack and extend; a {@link Worker} does this for you. */
+  @Override
   public LeasesApi leases() {
     return leases;
   }
 
-  /** Every route about topics: configure, list, pause, purge. */
+  @Override
   public TopicsApi topics() {
     return topics;
   }
 
-  /** The route behind {@link #callback}. */
+  @Override
   public CallbacksApi callbacks() {
     return callbacks;
   }
 
-  /** Publish by the clock. */
+  @Override
   public SchedulesApi schedules() {
     return schedules;
   }
 
-  /** Health, readiness, metrics; never repeated. */
+  @Override
   public ServiceApi service() {
     return service;
   }

@@ -12,9 +12,9 @@ final class Log {
 
   static void failed(Delivery message, Throwable error) {
     String which = which(message);
-    if (error instanceof RetryIn retry) {
+    if (error instanceof RetryIn retry && message.getAttemptsLeft() > 0) {
       LOGGER.log(Level.INFO, which + ": again in " + retry.milliseconds() + " ms" + because(retry));
-    } else if (error instanceof Dead) {
+    } else if (error instanceof Dead || error instanceof RetryIn) {
       LOGGER.log(Level.WARNING, which + ": dead" + because(error));
     } else if (isMistake(error)) {
       LOGGER.log(Level.ERROR, which + ": the handler failed", error);

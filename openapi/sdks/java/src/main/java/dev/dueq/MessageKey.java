@@ -8,7 +8,6 @@ import java.time.Instant;
 import java.time.ZoneOffset;
 import java.util.Objects;
 import java.util.Optional;
-import java.util.function.Supplier;
 
 /** A key in a topic, and the live message (delayed, ready or leased) that has it, if there is one. See {@link Client#key}. */
 public final class MessageKey {
@@ -24,7 +23,7 @@ public final class MessageKey {
 
   /** The message; empty when there is none. */
   public Optional<Message> get() {
-    return found(() -> messages.getMessageByKey(topic, key));
+    return Manage.found(() -> messages.getMessageByKey(topic, key));
   }
 
   /**
@@ -34,7 +33,7 @@ public final class MessageKey {
    * @throws ProblemException with the code {@code message_leased} while it is being handled
    */
   public boolean cancel() {
-    return found(
+    return Manage.found(
             () -> {
               messages.deleteMessageByKey(topic, key, null);
               return true;
@@ -63,17 +62,6 @@ public final class MessageKey {
   }
 
   private boolean update(UpdateMessageRequest change) {
-    return found(() -> messages.updateMessageByKey(topic, key, change)).isPresent();
-  }
-
-  private static <T> Optional<T> found(Supplier<T> request) {
-    try {
-      return Optional.of(request.get());
-    } catch (ProblemException problem) {
-      return switch (problem.code()) {
-        case "message_not_found", "topic_not_found" -> Optional.empty();
-        default -> throw problem;
-      };
-    }
+    return Manage.found(() -> messages.updateMessageByKey(topic, key, change)).isPresent();
   }
 }

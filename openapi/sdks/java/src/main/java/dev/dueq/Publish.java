@@ -2,6 +2,9 @@ package dev.dueq;
 
 import dev.dueq.model.CallbackRequest;
 import dev.dueq.model.PublishRequest;
+import dev.dueq.model.ScheduledMessageRequest;
+import java.util.Objects;
+import java.util.stream.Stream;
 
 /**
  * A message to publish: its payload and its options.
@@ -61,6 +64,30 @@ public final class Publish extends MessageOptions<Publish> {
     set(onDone, request::setOnDone);
     set(onDead, request::setOnDead);
     set(Trace.with(headers), request::setHeaders);
+    set(callback, request::setCallback);
+    return request;
+  }
+
+  /** As a schedule publishes it, which says itself when, and belongs to no trace of today's. */
+  ScheduledMessageRequest tick() {
+    if (Stream.of(delayMs, deliverAt, debounce, throttle, once, idempotencyKey).anyMatch(Objects::nonNull)) {
+      throw new IllegalArgumentException(
+          "the message of a schedule has no delay, at, debounce, throttle, once or idempotencyKey");
+    }
+    ScheduledMessageRequest request = new ScheduledMessageRequest();
+    payload(payload, request::setPayload, request::setPayloadBase64);
+    set(contentType, request::setContentType);
+    set(key, request::setKey);
+    set(onDuplicate, request::setOnDuplicate);
+    set(keyUntil, request::setKeyUntil);
+    set(group, request::setGroup);
+    set(priority, request::setPriority);
+    set(ttlMs, request::setTtlMs);
+    set(maxAttempts, request::setMaxAttempts);
+    set(backoff, request::setBackoff);
+    set(onDone, request::setOnDone);
+    set(onDead, request::setOnDead);
+    set(headers, request::setHeaders);
     set(callback, request::setCallback);
     return request;
   }

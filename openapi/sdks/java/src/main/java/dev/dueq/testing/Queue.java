@@ -413,6 +413,10 @@ final class Queue {
   }
 
   synchronized ObjectNode redrive(String id) {
+    return redrive(id, 0);
+  }
+
+  private ObjectNode redrive(String id, long afterMs) {
     Entry entry = find(id);
     if (!entry.is("dead")) {
       throw new Refusal(409, "message_not_dead", null);
@@ -422,18 +426,20 @@ final class Queue {
     }
     entry.attemptsLeft = entry.maxAttempts;
     entry.failures = 0;
-    delay(entry, now());
+    delay(entry, now().plusMillis(afterMs));
     return shown(entry);
   }
 
   synchronized ObjectNode redriveTopic(String topic, JsonNode request) {
     requireTopic(topic);
     requireWithin(request, "", "max_messages", 1, 1_000_000);
-    long most = request.path("max_messages").asLong(10_000);
+    requireWithin(request, "", "spread_ms", 0, TEN_YEARS_MS);
+    List<Entry> dead = list(topic, "dead");
+    long most = Math.min(request.path("max_messages").asLong(10_000), dead.size());
     int redriven = 0;
-    for (Entry entry : list(topic, "dead")) {
+    for (Entry entry : dead) {
       if (redriven < most && live(topic, entry.content.path("key").asText(null)) == null) {
-        redrive(entry.content.get("id").asText());
+        redrive(entry.content.get("id").asText(), request.path("spread_ms").asLong() * redriven / most);
         redriven++;
       }
     }
