@@ -80,6 +80,33 @@ async fn what_another_instance_made_or_deleted_is_seen() {
 }
 
 #[tokio::test]
+async fn a_handle_of_a_queue_that_was_made_again_is_good_at_every_instance() {
+    let redis = Redis::start().await;
+    let [here, other] = [Dueq::on(&redis).start().await, Dueq::on(&redis).start().await];
+    let (here, other) = (here.client(), other.client());
+    for (name, batch) in [("DeleteMessage", false), ("DeleteMessageBatch", true)] {
+        let queue = topic("sqs-instances");
+        new_queue(&here, &queue, json!({})).await;
+        assert!(takes(&other, &queue, 1).await);
+        action(&here, "/sqs", "DeleteQueue", json!({"QueueUrl": queue})).await.expect(200);
+        new_queue(&here, &queue, json!({})).await;
+        let message = json!({"QueueUrl": queue, "MessageBody": "x"});
+        action(&here, "/sqs", "SendMessage", message).await.expect(200);
+        let url = json!({"QueueUrl": queue});
+        let got = action(&here, "/sqs", "ReceiveMessage", url).await.expect(200);
+        let mut delete = json!({"ReceiptHandle": got.json()["Messages"][0]["ReceiptHandle"]});
+        if batch {
+            delete["Id"] = json!("1");
+            delete = json!({"Entries": [delete]});
+        }
+        delete["QueueUrl"] = json!(queue);
+        let deleted = action(&other, "/sqs", name, delete).await.expect(200);
+        assert!(deleted.json().get("Failed").is_none(), "{deleted}");
+        assert_eq!(here.count(&queue, "leased").await, 0, "{name}");
+    }
+}
+
+#[tokio::test]
 async fn a_refused_move_names_no_queue_that_the_key_does_not_know() {
     let all = client().await;
     let (queue, dead) = (topic("sqs-secret"), topic("sqs-dead"));

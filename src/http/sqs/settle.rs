@@ -47,6 +47,47 @@ struct Settled {
     id: String,
 }
 
+/// The message and the token that a receipt handle names.
+fn parts_of(handle: &str) -> Option<(MessageId, &str)> {
+    let (id, token) = handle.split_once('.')?;
+    Some((MessageId::parse(id).ok()?, token))
+}
+
+fn is_of(id: &MessageId, queue: &Queue) -> bool {
+    id.route().is_some_and(|route| route.topic == queue.topic.number)
+}
+
+/// The queue of these requests. If a handle is not of the queue that this instance knows, it is read again: another instance may
+/// have made a new one of this name.
+async fn target(call: &Call<'_>, url: Option<&str>, requests: &[Settle]) -> Result<Queue, Fault> {
+    let queue = call.queue(url).await?;
+    let mut named = requests.iter().filter_map(|request| parts_of(request.handle()?));
+    if named.all(|(id, _)| is_of(&id, &queue)) { Ok(queue) } else { call.fresh(queue.name).await }
+}
+
+/// The queue of a batch, and its entries. `what`: the name of such an entry.
+async fn opened(
+    call: &Call<'_>,
+    request: SettleBatch,
+    what: &str,
+) -> Result<(Queue, Vec<Settle>), Fault> {
+    let batch = entries(request.entries, |entry| &entry.id, what);
+    let known = batch.as_deref().unwrap_or_default();
+    let queue = target(call, request.queue_url.as_deref(), known).await?;
+    let batch = batch?;
+    call.trace.counts(batch.len());
+    Ok((queue, batch))
+}
+
+/// Answers with what came of each entry.
+fn settled(batch: &[Settle], outcomes: Vec<Result<(), Fault>>) -> Answer {
+    let outcomes = batch.iter().zip(outcomes).map(|(entry, outcome)| {
+        let id = entry.id.clone();
+        (id.clone(), outcome.map(|()| Settled { id }))
+    });
+    answer(&BatchAnswer::of(outcomes))
+}
+
 /// A receipt handle that dueq gave out for this queue.
 struct Handle<'a> {
     text: &'a str,
@@ -58,19 +99,17 @@ impl<'a> Handle<'a> {
     fn open(call: &Call<'_>, queue: &Queue, text: Option<&'a str>) -> Result<Self, Fault> {
         let text = text.filter(|text| !text.is_empty());
         let text = text.ok_or_else(|| Fault::missing("ReceiptHandle"))?;
+        let parts = parts_of(text);
         let open = || {
-            let (id, token) = text.split_once('.')?;
-            let id = MessageId::parse(id).ok()?;
-            let is_of_queue = id.route()?.topic == queue.topic.number;
-            let claims = call.state.store.claims_of(&id, token).filter(|_| is_of_queue)?;
+            let (id, token) = parts?;
+            let claims = call.state.store.claims_of(&id, token).filter(|_| is_of(&id, queue))?;
             Some(Self { text, id, claims })
         };
         open().ok_or_else(|| {
             // What may be good elsewhere is not quoted, since logs are kept.
-            let is_one = text.split_once('.').is_some_and(|(id, _)| MessageId::parse(id).is_ok());
-            let message = match is_one {
-                true => "The input receipt handle is invalid.".to_owned(),
-                false => {
+            let message = match parts {
+                Some(_) => "The input receipt handle is invalid.".to_owned(),
+                None => {
                     format!("The input receipt handle \"{text}\" is not a valid receipt handle.")
                 }
             };
@@ -95,20 +134,16 @@ impl<'a> Handle<'a> {
 }
 
 pub async fn delete_message(call: &Call<'_>, request: Settle) -> Answer {
-    let queue = call.queue(request.queue_url.as_deref()).await?;
+    let one = std::slice::from_ref(&request);
+    let queue = target(call, request.queue_url.as_deref(), one).await?;
     delete(call, &queue, &request).await?;
     done()
 }
 
 pub async fn delete_message_batch(call: &Call<'_>, request: SettleBatch) -> Answer {
-    let queue = call.queue(request.queue_url.as_deref()).await?;
-    let batch = entries(request.entries, |entry| &entry.id, "DeleteMessageBatchRequestEntry")?;
-    call.trace.counts(batch.len());
-    let outcomes = batch.iter().map(async |entry| {
-        let outcome = delete(call, &queue, entry).await;
-        (entry.id.clone(), outcome.map(|()| Settled { id: entry.id.clone() }))
-    });
-    answer(&BatchAnswer::of(join_all(outcomes).await))
+    let (queue, batch) = opened(call, request, "DeleteMessageBatchRequestEntry").await?;
+    let outcomes = batch.iter().map(|entry| delete(call, &queue, entry));
+    settled(&batch, join_all(outcomes).await)
 }
 
 async fn delete(call: &Call<'_>, queue: &Queue, request: &Settle) -> Result<(), Fault> {
@@ -122,21 +157,16 @@ async fn delete(call: &Call<'_>, queue: &Queue, request: &Settle) -> Result<(), 
 }
 
 pub async fn change_visibility(call: &Call<'_>, request: Settle) -> Answer {
-    let queue = call.queue(request.queue_url.as_deref()).await?;
+    let one = std::slice::from_ref(&request);
+    let queue = target(call, request.queue_url.as_deref(), one).await?;
     change(call, &queue, &request).await?;
     done()
 }
 
 pub async fn change_visibility_batch(call: &Call<'_>, request: SettleBatch) -> Answer {
-    let queue = call.queue(request.queue_url.as_deref()).await?;
-    let what = "ChangeMessageVisibilityBatchRequestEntry";
-    let batch = entries(request.entries, |entry| &entry.id, what)?;
-    call.trace.counts(batch.len());
-    let outcomes = batch.iter().map(async |entry| {
-        let outcome = change(call, &queue, entry).await;
-        (entry.id.clone(), outcome.map(|()| Settled { id: entry.id.clone() }))
-    });
-    answer(&BatchAnswer::of(join_all(outcomes).await))
+    let (queue, batch) = opened(call, request, "ChangeMessageVisibilityBatchRequestEntry").await?;
+    let outcomes = batch.iter().map(|entry| change(call, &queue, entry));
+    settled(&batch, join_all(outcomes).await)
 }
 
 /// Ends the lease so many seconds from now; at once it counts as a failed attempt, as every receive of SQS does.
