@@ -24,10 +24,10 @@ const NUMBERS: [(&str, i64, i64); 6] = [
     // More than the 900 of AWS, as of a message.
     ("DelaySeconds", 0, (MAX_DELAY_MS / 1000) as i64),
     ("ReceiveMessageWaitTimeSeconds", 0, 20),
-    ("KmsDataKeyReusePeriodSeconds", 60, 86_400),
+    (REUSE.0, 60, 86_400),
 ];
-/// The last of them by default, which is not shown.
-const REUSE: &str = "300";
+/// The last of them and its default, which is not shown.
+const REUSE: (&str, &str) = ("KmsDataKeyReusePeriodSeconds", "300");
 /// Words of which an attribute is one. The first is the default of a FIFO queue.
 const WORDS: [(&str, [&str; 2]); 4] = [
     ("ContentBasedDeduplication", ["false", "true"]),
@@ -193,7 +193,7 @@ impl Changes {
             REDRIVE => Some(redrive_of(&queue.topic.settings)) != self.redrive,
             FIFO => !queue.is_fifo(),
             name => {
-                let default = if name == NUMBERS[5].0 { REUSE } else { "" };
+                let default = if name == REUSE.0 { REUSE.1 } else { "" };
                 shown.get(name).map_or(default, String::as_str) != *value
             }
         };
@@ -268,10 +268,8 @@ fn settings_of(call: &Call<'_>, queue: &Queue) -> BTreeMap<&'static str, String>
             shown.insert(name, queue.attribute(name).unwrap_or(words[0]).to_owned());
         }
     }
-    for name in TEXTS.into_iter().chain([NUMBERS[5].0]) {
-        if let Some(text) =
-            queue.attribute(name).filter(|text| name != NUMBERS[5].0 || *text != REUSE)
-        {
+    for name in TEXTS.into_iter().chain([REUSE.0]) {
+        if let Some(text) = queue.attribute(name).filter(|text| (name, *text) != REUSE) {
             shown.insert(name, text.to_owned());
         }
     }

@@ -61,7 +61,7 @@ pub fn is_illegal(c: char) -> bool {
 
 /// Reads and checks the attributes of a message.
 pub fn read_attributes(given: Option<Pairs<AttributeValue>>) -> Result<Attributes, Fault> {
-    let given = given.map(|given| given.0).unwrap_or_default();
+    let given = given.unwrap_or_default().0;
     if given.len() > MAX_ATTRIBUTES {
         return Err(Fault::bad(format!(
             "Number of message attributes [{}] exceeds the allowed maximum [{MAX_ATTRIBUTES}].",
@@ -93,7 +93,8 @@ fn check_name(name: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-fn read_attribute(name: &str, value: AttributeValue) -> Result<SqsAttribute, Fault> {
+/// Reads and checks one of them, whatever its name.
+pub fn read_attribute(name: &str, value: AttributeValue) -> Result<SqsAttribute, Fault> {
     let kind = value.data_type.filter(|kind| !kind.is_empty()).ok_or_else(|| {
         Fault::bad(format!(
             "The message attribute '{name}' must contain non-empty message attribute type."

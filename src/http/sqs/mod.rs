@@ -20,7 +20,7 @@ mod settle;
 mod tags;
 
 pub(super) use fault::finish;
-use parts::Request as Fields;
+use parts::Fields;
 pub use queues::SqsWaits;
 
 use super::{

@@ -18,7 +18,7 @@ const MAX_PAIRS: usize = 51;
 /// The fields of actions that are seldom asked for; those of messages have their own.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct Request {
+pub struct Fields {
     pub queue_url: Option<String>,
     pub queue_name: Option<String>,
     pub queue_name_prefix: Option<String>,

@@ -57,7 +57,7 @@ impl SqsWaits {
 fn new_name(text: &str, is_fifo: bool) -> Result<TopicName, Fault> {
     let stem = if is_fifo { text.strip_suffix(".fifo") } else { Some(text) };
     let stem = stem.filter(|stem| text.len() <= MAX_NAME && is_plain(stem));
-    Kind::InvalidParameterValue.refuse(match stem {
+    Err(Fault::bad(match stem {
         None if is_fifo => {
             "The name of a FIFO queue can only include alphanumeric characters, hyphens, or underscores, must end with \
                 .fifo suffix and be 1 to 80 in length."
@@ -69,12 +69,12 @@ fn new_name(text: &str, is_fifo: bool) -> Result<TopicName, Fault> {
             "The name of a queue of dueq begins with a letter or digit."
         }
         Some(_) => return queue_name(text),
-    })
+    }))
 }
 
 pub async fn create_queue(call: &Call<'_>, fields: Fields) -> Answer {
     let name = fields.queue_name.ok_or_else(|| Fault::missing("QueueName"))?;
-    let given: Attributes = fields.attributes.map(|it| it.0).into_iter().flatten().collect();
+    let given: Attributes = fields.attributes.unwrap_or_default().0.into_iter().collect();
     let is_fifo = match given.get("FifoQueue").map(String::as_str) {
         None => false,
         Some(value) if value.eq_ignore_ascii_case("true") => true,

@@ -5,8 +5,8 @@ use super::{
     Answer, Call, Queue, answer,
     attributes::scope_in_force,
     content::{
-        AttributeValue, Attributes, is_legal, md5_of, md5_of_attributes, read_attributes, size_of,
-        to_body,
+        AttributeValue, Attributes, is_legal, md5_of, md5_of_attributes, read_attribute,
+        read_attributes, size_of, to_body,
     },
     fault::{Fault, Kind},
     parts::{BatchAnswer, Pairs, entries},
@@ -121,8 +121,7 @@ pub async fn send_message_batch(call: &Call<'_>, request: SendMessageBatch) -> A
     // As with AWS, this refuses the whole batch.
     for entry in batch.iter().filter(|_| queue.is_fifo()) {
         if entry.message_group_id.is_none() {
-            let message = "The request must contain the parameter MessageGroupId.";
-            return Kind::InvalidParameterValue.refuse(message);
+            return Err(Fault::bad("The request must contain the parameter MessageGroupId."));
         }
         deduplication_id(&queue, entry.message_deduplication_id.clone(), "")?;
     }
@@ -233,9 +232,9 @@ fn deduplication_id(queue: &Queue, given: Option<String>, text: &str) -> Result<
         None if queue.attribute("ContentBasedDeduplication") == Some("true") => {
             Ok(hex::encode(ring::digest::digest(&SHA256, text.as_bytes())))
         }
-        None => Kind::InvalidParameterValue.refuse(
+        None => Err(Fault::bad(
             "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly",
-        ),
+        )),
     }
 }
 
@@ -270,28 +269,25 @@ fn check_size(queue: &Queue, bytes: usize) -> Result<(), Fault> {
     if bytes as i64 <= most {
         return Ok(());
     }
-    Kind::InvalidParameterValue.refuse(format!(
+    Err(Fault::bad(format!(
         "One or more parameters are invalid. Reason: Message must be shorter than {most} bytes."
-    ))
+    )))
 }
 
 /// `AWSTraceHeader` is the only attribute that a sender may set.
 fn read_system_attributes(given: Option<Pairs<AttributeValue>>) -> Result<Attributes, Fault> {
-    let given = given.map(|given| given.0).unwrap_or_default();
-    if given.iter().any(|(name, _)| name != TRACE_HEADER) {
-        let message =
-            "The only message system attribute that a request may contain is AWSTraceHeader.";
-        return Kind::InvalidParameterValue.refuse(message);
-    }
-    // Names that begin so are not for users.
-    let renamed = given.into_iter().map(|(_, value)| ("x".to_owned(), value)).collect();
-    let read = read_attributes(Some(Pairs(renamed)))?;
-    if !read.values().all(|it| it.kind == "String" && it.value.len() <= MAX_TRACE_HEADER) {
-        return Kind::InvalidParameterValue
-            .refuse("AWSTraceHeader must be a String of at most 4096 bytes.");
-    }
-    let renamed = read.into_values().map(|value| (TRACE_HEADER.to_owned(), value));
-    Ok(renamed.collect())
+    let read = |(name, value): (String, _)| {
+        if name != TRACE_HEADER {
+            let only = "The only message system attribute that a request may contain is";
+            return Err(Fault::bad(format!("{only} {TRACE_HEADER}.")));
+        }
+        let header = read_attribute(&name, value)?;
+        if header.kind != "String" || header.value.len() > MAX_TRACE_HEADER {
+            return Err(Fault::bad("AWSTraceHeader must be a String of at most 4096 bytes."));
+        }
+        Ok((name, header))
+    };
+    given.unwrap_or_default().0.into_iter().map(read).collect()
 }
 
 /// Checks an ID that a request may have.

@@ -1,10 +1,7 @@
 //! The tags of queues, which mean nothing to dueq.
 
 use super::{
-    Answer, Call, Fields, Queue, answer, done,
-    fault::{Fault, Kind},
-    parts::Pairs,
-    queues::change,
+    Answer, Call, Fields, Queue, answer, done, fault::Fault, parts::Pairs, queues::change,
 };
 use dueq_model::TopicName;
 use serde_json::json;
@@ -20,17 +17,16 @@ pub fn read(
     name: &TopicName,
     tags: Option<Pairs<String>>,
 ) -> Result<BTreeMap<String, String>, Fault> {
-    let tags = tags.map(|tags| tags.0).unwrap_or_default();
+    let tags = tags.unwrap_or_default().0;
     let fits = |(key, value): &(String, String)| {
         (1..=MAX_KEY).contains(&key.chars().count()) && value.chars().count() <= MAX_VALUE
     };
     if tags.len() > MAX_TAGS {
-        let message = format!("Too many tags added for queue {name}.");
-        return Kind::InvalidParameterValue.refuse(message);
+        return Err(Fault::bad(format!("Too many tags added for queue {name}.")));
     }
     if !tags.iter().all(fits) {
-        return Kind::InvalidParameterValue
-            .refuse("The key of a tag has 1 to 128 characters, and the value up to 256.");
+        let message = "The key of a tag has 1 to 128 characters, and the value up to 256.";
+        return Err(Fault::bad(message));
     }
     Ok(tags.into_iter().collect())
 }
@@ -55,8 +51,7 @@ pub async fn tag_queue(call: &Call<'_>, queue: Queue, fields: Fields) -> Answer 
 pub async fn untag_queue(call: &Call<'_>, queue: Queue, fields: Fields) -> Answer {
     let keys = fields.tag_keys.ok_or_else(|| Fault::missing("TagKeys"))?.0;
     if keys.is_empty() {
-        return Kind::InvalidParameterValue
-            .refuse("Tag keys must be between 1 and 128 characters in length.");
+        return Err(Fault::bad("Tag keys must be between 1 and 128 characters in length."));
     }
     change(call, &queue, |settings| {
         settings.sqs.get_or_insert_default().tags.retain(|key, _| !keys.contains(key));
