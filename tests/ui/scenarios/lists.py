@@ -152,8 +152,8 @@ def shows_how_payloads_begin(world):
     view.page.on("request", lambda request: asked.append("payload=true" in request.url) if "/messages?" in request.url else None)
     view.until("document.querySelectorAll('tbody [data-row]').length === 7 && !document.querySelector('[data-label=Payload]')")
     asked.clear()
-    view.page.wait_for_timeout(2500)
-    assert asked and not any(asked), asked
+    view.page.wait_for_event("request", lambda request: "/messages?" in request.url)
+    assert not any(asked), asked
     view.check()
 
 
@@ -199,10 +199,9 @@ def asks_nothing_while_it_is_stopped(world):
     view.page.on("request", lambda request: asked.append(request.url))
     view.page.wait_for_timeout(3000)
     assert not asked, asked
-    view.press("R")
+    with view.page.expect_request("**/*"):
+        view.press("R")
     view.until("!document.querySelector('.banner.quiet')")
-    view.page.wait_for_timeout(500)
-    assert asked
     view.check()
 
 
