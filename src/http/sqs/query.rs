@@ -132,7 +132,7 @@ pub async fn translate(state: &AppState, request: &mut Request) -> (String, Resu
         let (parts, body) = take(request).into_parts();
         *request = Request::from_parts(parts.clone(), Body::empty());
         match Payload::from_request(Request::from_parts(parts, body), state).await {
-            Ok(whole) if is_text(&whole.bytes) && is_text(query.as_bytes()) => {
+            Ok(whole) if whole.aside(|| is_text(&whole.bytes)) && is_text(query.as_bytes()) => {
                 payload = Some(whole)
             }
             Ok(_) => {
