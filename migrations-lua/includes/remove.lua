@@ -27,7 +27,7 @@ end
 
 -- Returns those of these messages that have no end left to publish: no death to a dead topic, and no completion.
 local function but_untold(k, members)
-  if redis.call('EXISTS', k.dead_out) == 0 then return members end
+  if #members == 0 or redis.call('EXISTS', k.dead_out) == 0 then return members end
   local free, entries = {}, {}
   for i = 1, #members do
     local n, member = 3 * i, members[i]

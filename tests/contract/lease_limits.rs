@@ -144,6 +144,21 @@ async fn no_more_are_granted_a_second() {
 }
 
 #[tokio::test]
+async fn a_topic_that_another_instance_has_deleted_holds_nothing() {
+    let (one, other) = (instance().await, instance().await);
+    let (one, other) = (one.client(), other.client());
+    for partitions in [1, 4] {
+        for limits in [json!({"rate_per_s": 50}), json!({"max_leased": 3, "rate_per_s": 50})] {
+            let topic = split(&one, partitions, limits).await;
+            one.lease(&topic, json!({})).await.expect(200);
+            other.delete_topic(&topic, "").await.expect(204);
+            let answer = one.lease(&topic, json!({})).await.expect(200).json();
+            assert_eq!(answer["messages"], json!([]));
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_pushed_topic_has_limits_of_its_own() {
     let client = client().await;
     let topic = topic("limits");

@@ -336,6 +336,12 @@ impl Dueq {
     }
 }
 
+/// Does a line of the log say that dueq panicked, or that one of its scripts broke off in the middle?
+pub fn is_fault(line: &str) -> bool {
+    let signs = ["panicked at", "Wrong number of args calling Redis", ": attempt to "];
+    signs.iter().any(|sign| line.contains(sign))
+}
+
 impl Drop for Dueq {
     fn drop(&mut self) {
         if let Some(watched) = &self.watched {
@@ -345,7 +351,7 @@ impl Drop for Dueq {
             eprintln!("--- dueq {} printed:\n{}---", self.addr, self.log());
         } else if self.watched.is_none() {
             let log = self.log();
-            assert!(!log.contains("panicked at"), "dueq panicked:\n{log}");
+            assert!(!log.lines().any(is_fault), "dueq made a mistake:\n{log}");
         }
     }
 }

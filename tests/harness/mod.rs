@@ -35,7 +35,7 @@ pub use self::certs::{Authority, Identity, replace};
 pub use self::client::{Client, number, text};
 pub use self::cluster::{Cluster, ClusterOptions, Move, ask, moves_atomically, slot, slot_of};
 pub use self::document::Document;
-pub use self::dueq::{Dueq, Finished, Launch, SEEDED, Seeded, binary};
+pub use self::dueq::{Dueq, Finished, Launch, SEEDED, Seeded, binary, is_fault};
 pub use self::partitions::{partition_of, partitions_of, slot_of_partition, tag_of_partition};
 pub use self::process::{Process, children, cpu_hundredths, fifo, lives, temp_dir, text_of};
 pub use self::receiver::Receiver;

@@ -135,6 +135,32 @@ async fn completions_go_into_a_topic_from_batches_and_from_leases_that_ack() {
 }
 
 #[tokio::test]
+async fn who_waits_for_completions_of_kept_messages_has_them_at_once() {
+    let (_redis, _dueq, client) = alone().await;
+    let (here, done, other) = (topic("here"), topic("done"), topic("done"));
+    client.new_topic(&here, json!({"retention": {"acked_ms": 600_000}})).await;
+    let ends = [json!({"topic": done}), json!({"topic": other})];
+    let held = async {
+        for end in &ends {
+            client.new_topic(text(end, "topic"), json!({})).await;
+            client.published(&here, json!({"payload": 1, "on_done": end})).await;
+        }
+        client.leased(&here, json!({"max_messages": 2})).await
+    };
+    let held = held.await;
+    assert_eq!(held.len(), 2);
+    // Without a wake-up they would look again after a minute.
+    let wait = async |topic: &str| client.leased(topic, json!({"wait_ms": 30_000})).await.len();
+    let ack = async {
+        a_while(500).await;
+        let ack = |it: &Value| json!({"id": it["id"], "lease_token": it["lease_token"]});
+        client.held_batch("ack", &held.iter().map(ack).collect::<Vec<_>>()).await
+    };
+    let (first, second, acked) = tokio::join!(wait(&done), wait(&other), ack);
+    assert_eq!((first, second), (1, 1), "{acked:?}");
+}
+
+#[tokio::test]
 async fn deaths_are_published_each_with_its_error_and_a_redriven_message_completes_again() {
     let client = ready().await.0;
     let (here, there, dead_topic) = (topic("mortal"), topic("ends"), topic("letters"));

@@ -271,7 +271,7 @@ impl Store {
     /// Takes up to `most` calls out of what a topic of this rate may make, all instances together; gives back as many
     /// where `most` is negative.
     ///
-    /// Errors: `RedisUnavailable`, `OutcomeUnknown`.
+    /// Errors: `TopicNotFound`, `RedisUnavailable`, `OutcomeUnknown`.
     pub async fn take_calls(
         &self,
         name: &TopicName,
@@ -280,7 +280,7 @@ impl Store {
     ) -> Result<Allowance, Error> {
         let mut retry = self.stale_retry();
         while retry.next().await {
-            let Some(topic) = self.registry.find(name).await? else { break };
+            let topic = self.registry.find(name).await?.ok_or(Error::TopicNotFound)?;
             let partition = Partition::first(topic);
             let take = Command::eval(&scripts::TAKE_CALLS, &[&partition.keys.meta]);
             let take = take.arg((&partition.topic.version_tag, most, (1e6 / rate_per_s).round()));

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use crate::harness::is_fault;
 use crate::harness::process::text_of;
 
 /// A connection that its client has closed for so long is not noticed any more.
@@ -156,9 +157,12 @@ impl Instance {
     pub(super) fn found(&self) -> Vec<String> {
         let (seen, log) = (self.lock(), self.log());
         let mut found = Vec::new();
-        let panics: Vec<&str> = log.lines().filter(|line| line.contains("panicked at")).collect();
-        if let Some(first) = panics.first() {
-            found.push(format!("no panic: {} in the log, the first: {first}", panics.len()));
+        let faults: Vec<&str> = log.lines().filter(|line| is_fault(line)).collect();
+        if let Some(first) = faults.first() {
+            found.push(format!(
+                "no panic, no broken script: {} in the log, the first: {first}",
+                faults.len()
+            ));
         }
         if let Some(How::ByItself(code)) = seen.ended {
             found.push(format!(
