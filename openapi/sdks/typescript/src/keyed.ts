@@ -4,7 +4,7 @@ import type { MessagesApi } from "./api/apis/index.js";
 import type { UpdateMessageRequest } from "./api/models/index.js";
 import type { Typed } from "./held.js";
 import { type When, wire } from "./publishing.js";
-import { type CallOptions, found } from "./sender.js";
+import { type CallOptions, found, isDone } from "./sender.js";
 
 /** The live message (delayed, ready or leased) that has this key, if there is one; see {@link Client.key}. */
 export class Keyed<Payload = any> {
@@ -24,8 +24,7 @@ export class Keyed<Payload = any> {
 
   /** Removes the message; false if there is none. One that is leased is refused: 409 `message_leased`. */
   async cancel(call?: CallOptions): Promise<boolean> {
-    const gone = this.messages.deleteMessageByKey({ topic: this.topic, key: this.key }, call);
-    return (await found(gone.then(() => true))) ?? false;
+    return isDone(this.messages.deleteMessageByKey({ topic: this.topic, key: this.key }, call));
   }
 
   /** Gives the message another due time; false if there is none. One that is leased is refused: 409 `message_leased`. */

@@ -14,7 +14,7 @@ import type {
   UpdateTopicRequest,
 } from "./api/models/index.js";
 import { type BatchMessage, payloadFields, renamed, wire } from "./publishing.js";
-import { type CallOptions, found } from "./sender.js";
+import { type CallOptions, found, isDone } from "./sender.js";
 
 /** The message of {@link Client.putSchedule}: its payload, and its options other than when it is due. */
 export type TickMessage = Omit<BatchMessage, "delayMs" | "at" | "debounce" | "throttle" | "once" | "idempotencyKey">;
@@ -153,10 +153,6 @@ export abstract class Manage {
   async deleteGroup(topic: string, group: string, call?: CallOptions): Promise<void> {
     await this.topics.deleteGroup({ topic, group }, call);
   }
-}
-
-async function isDone(deletion: Promise<void>): Promise<boolean> {
-  return (await found(deletion.then(() => true))) ?? false;
 }
 
 /** Where a page begins. */

@@ -169,6 +169,11 @@ export async function found<T>(answer: Promise<T>): Promise<T | undefined> {
   }
 }
 
+/** Whether there was something to delete. */
+export async function isDone(deletion: Promise<void>): Promise<boolean> {
+  return (await found(deletion.then(() => true))) ?? false;
+}
+
 /** Whether doing it twice is the same as doing it once. */
 function isSafe(operation: string, url: string, { headers, body }: RequestInit): boolean {
   // That the server is not ready is an answer.

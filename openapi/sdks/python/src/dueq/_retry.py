@@ -1,7 +1,8 @@
 """When a request is tried again, and what is said about a server that is away: for client and worker alike."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from math import inf
 from random import uniform
 from typing import Optional
@@ -25,6 +26,16 @@ def passing(status: int, headers: Mapping[str, str], body: bytes) -> Optional[Pr
 def gone(status: int, headers: Mapping[str, str], body: bytes) -> bool:
     """Whether an answer is dueq's that there is no such message; a 404 of a proxy says nothing about it."""
     return status == 404 and ProblemError.from_answer(status, headers, body).code in GONE
+
+
+@contextmanager
+def suppress_gone() -> Iterator[None]:
+    """Ends quietly where dueq refuses because there is no such message, topic or schedule."""
+    try:
+        yield
+    except ProblemError as problem:
+        if problem.code not in GONE:
+            raise
 
 
 class Backoff:

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 
 from dueq._async.manage import Manage, pages
 from dueq._options import ABSENT, CallbackOptions, Duration, NewMessage, PublishOptions, due, fields, milliseconds, named, repeats
-from dueq._retry import GONE, PASSING, Backoff
+from dueq._retry import PASSING, Backoff, suppress_gone
 from dueq.errors import ConnectError, ProblemError, TimeoutError
 
 if TYPE_CHECKING:
@@ -201,22 +201,16 @@ class AsyncKey:
 
     async def get(self) -> "Optional[Message]":
         """The message; None where there is none."""
-        try:
+        with suppress_gone():
             return await self._api.messages.get_message_by_key(self.topic, self.key)
-        except ProblemError as problem:
-            if _missing(problem):
-                return None
-            raise
+        return None
 
     async def cancel(self) -> bool:
         """Deletes it; False where there is none. Raises ProblemError (message_leased) while it is leased."""
-        try:
+        with suppress_gone():
             await self._api.messages.delete_message_by_key(self.topic, self.key)
-        except ProblemError as problem:
-            if _missing(problem):
-                return False
-            raise
-        return True
+            return True
+        return False
 
     async def reschedule(self, *, delay: Optional[Duration] = None, at: Optional[datetime] = None) -> bool:
         """Has it fall due after `delay` from now, or at `at`; False where there is none."""
@@ -224,17 +218,10 @@ class AsyncKey:
 
         if delay is None and at is None:
             raise ValueError("delay or at is needed")
-        try:
+        with suppress_gone():
             await self._api.messages.update_message_by_key(self.topic, self.key, UpdateMessageRequest(**due(delay, at)))
-        except ProblemError as problem:
-            if _missing(problem):
-                return False
-            raise
-        return True
-
-
-def _missing(problem: ProblemError) -> bool:
-    return problem.code in GONE
+            return True
+        return False
 
 
 # Each API is imported when it is first used: pydantic takes its time with their arguments.

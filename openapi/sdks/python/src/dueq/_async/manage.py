@@ -4,8 +4,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from dueq._options import Duration, TickMessage, fields, milliseconds, named
-from dueq._retry import GONE
-from dueq.errors import ProblemError
+from dueq._retry import suppress_gone
 
 if TYPE_CHECKING:
     from dueq._async.client import AsyncApi
@@ -70,12 +69,9 @@ class Manage:
 
     async def get_schedule(self, name: str) -> "Optional[Schedule]":
         """The schedule: what it publishes, its next tick, how the last one went; None where there is none."""
-        try:
+        with suppress_gone():
             return await self.api.schedules.get_schedule(named("name", name))
-        except ProblemError as problem:
-            if problem.code in GONE:
-                return None
-            raise
+        return None
 
     def list_schedules(self) -> "AsyncIterator[Schedule]":
         """Every schedule, by name."""
@@ -95,13 +91,10 @@ class Manage:
 
     async def delete_schedule(self, name: str) -> bool:
         """Deletes it; False where there is none. What it has published stays."""
-        try:
+        with suppress_gone():
             await self.api.schedules.delete_schedule(named("name", name))
-        except ProblemError as problem:
-            if problem.code in GONE:
-                return False
-            raise
-        return True
+            return True
+        return False
 
     async def put_topic(self, topic: str, settings: "Union[PutTopicRequest, Mapping[str, Any]]") -> "Topic":
         """Creates a topic, or replaces its settings as a whole: `{"max_attempts": 3}`, named as in the HTTP API."""
@@ -117,12 +110,9 @@ class Manage:
 
     async def get_topic(self, topic: str) -> "Optional[Topic]":
         """Its settings and counts; None where there is none."""
-        try:
+        with suppress_gone():
             return await self.api.topics.get_topic(named("topic", topic))
-        except ProblemError as problem:
-            if problem.code in GONE:
-                return None
-            raise
+        return None
 
     async def pause_topic(self, topic: str) -> "Topic":
         """Has nothing leased from it, and nothing sent, until `resume_topic`. Publishing goes on."""
@@ -134,13 +124,10 @@ class Manage:
 
     async def delete_topic(self, topic: str, *, force: bool = False) -> bool:
         """Deletes an empty topic, or with `force` one with its messages; False where there is none."""
-        try:
+        with suppress_gone():
             await self.api.topics.delete_topic(named("topic", topic), force)
-        except ProblemError as problem:
-            if problem.code in GONE:
-                return False
-            raise
-        return True
+            return True
+        return False
 
     async def put_group(self, topic: str, group: str, limits: "Union[PutGroupRequest, Mapping[str, Any]]") -> "Group":
         """Gives one group limits of its own, in place of the topic's: `{"concurrency": 5}`."""

@@ -181,7 +181,8 @@ abstract class Manage implements Api {
     }
   }
 
-  private static boolean done(Runnable deletion) {
+  /** Deletes it; false where it is not there. */
+  static boolean done(Runnable deletion) {
     return found(
             () -> {
               deletion.run();

@@ -33,12 +33,7 @@ public final class MessageKey {
    * @throws ProblemException with the code {@code message_leased} while it is being handled
    */
   public boolean cancel() {
-    return Manage.found(
-            () -> {
-              messages.deleteMessageByKey(topic, key, null);
-              return true;
-            })
-        .isPresent();
+    return Manage.done(() -> messages.deleteMessageByKey(topic, key, null));
   }
 
   /**
