@@ -320,8 +320,7 @@ func (c *Client) Callback(ctx context.Context, url string, payload any, options 
 	return published, err
 }
 
-// requestOf makes a request that is safe to repeat, if requests are to be repeated. A message of a group gets no key that is made
-// up: a topic of several partitions finds a message by one of the two.
+// requestOf makes a request that is safe to repeat, if requests are to be repeated.
 func (c *Client) requestOf(ctx context.Context, payload any, options []PublishOption) (*api.PublishRequest, error) {
 	request, err := built(payload, options)
 	if err != nil {

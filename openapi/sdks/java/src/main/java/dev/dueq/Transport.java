@@ -189,7 +189,7 @@ final class Transport extends HttpClient {
   static boolean passes(ApiException failure) {
     return !(failure instanceof ProblemException problem)
         || switch (problem.status()) {
-          case 429, 502, 503, 504 -> true;
+          case 408, 429, 502, 503, 504 -> true;
           default -> false;
         };
   }
