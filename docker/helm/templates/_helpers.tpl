@@ -36,7 +36,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 {{- end }}
 
-{{/* Combinations that cannot be; what a single value may be says values.schema.json. */}}
+{{/* Refuses values that contradict each other; values.schema.json says what each may be. */}}
 {{- define "dueq.check" -}}
 {{- $redis := .Values.redis }}
 {{- $urls := concat (list $redis.url) $redis.sentinel.urls $redis.cluster.urls }}
