@@ -88,13 +88,13 @@ pub(super) async fn serve(
         request.extensions_mut().insert(front.peer);
         let mut answer = {
             let mut answering = pin!(front.api.run(head.hot, request));
-            // The client may leave meanwhile.
-            poll_fn(|cx| match answering.as_mut().poll(cx) {
-                Poll::Ready(answer) => Poll::Ready(Ok(answer)),
-                Poll::Pending => match Pin::new(&mut *stream).poll_flush(cx) {
+            // The client may leave meanwhile, and may have left by the time that there is an answer: what is granted then goes back.
+            poll_fn(|cx| {
+                let answer = answering.as_mut().poll(cx);
+                match Pin::new(&mut *stream).poll_flush(cx) {
                     Poll::Ready(Err(left)) => Poll::Ready(Err(left)),
-                    _ => Poll::Pending,
-                },
+                    _ => answer.map(Ok),
+                }
             })
             .await?
         };
