@@ -186,11 +186,12 @@ impl Store {
         let payloads = bodies || query.is_some_and(MessageQuery::needs_body);
         let reads_bodies = payloads || urls || query.is_some_and(MessageQuery::needs_url);
         while count < limit && bytes < most_bytes {
-            // However slow Redis is, each page gets on.
-            if query.is_some() && last.is_some() && search.is_over() {
+            let dry: Vec<_> = sources.iter_mut().filter(|source| source.is_dry()).collect();
+            // However slow Redis is, each page gets on, and nothing is read in vain.
+            let is_over = search.scanned >= MAX_SCANNED || !dry.is_empty() && search.is_over();
+            if query.is_some() && last.is_some() && is_over {
                 break;
             }
-            let dry: Vec<_> = sources.iter_mut().filter(|source| source.is_dry()).collect();
             let share = |n: usize| n.div_ceil(dry.len().max(1));
             let left = MAX_SCANNED.saturating_sub(search.scanned).max(1);
             let (most, wanted) = match query {
