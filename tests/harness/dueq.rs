@@ -159,6 +159,7 @@ impl Launch {
         Dueq {
             watched: watch::instance(process.pid(), &self.dir),
             process,
+            shares: false,
             addr_file,
             addr: String::new(),
             dir: self.dir,
@@ -212,6 +213,8 @@ impl Launch {
 pub struct Dueq {
     /// The process, for signals of any kind.
     pub process: Process,
+    /// Others use its Redis. Killed, it would keep for half a minute what it has claimed there.
+    pub(super) shares: bool,
     watched: Option<Arc<Instance>>,
     addr: String,
     addr_file: PathBuf,
@@ -352,6 +355,9 @@ impl Drop for Dueq {
         } else if self.watched.is_none() {
             let log = self.log();
             assert!(!log.lines().any(is_fault), "dueq made a mistake:\n{log}");
+        }
+        if self.shares {
+            self.process.term(Duration::from_secs(2));
         }
     }
 }

@@ -83,7 +83,9 @@ pub async fn client() -> Client {
 
 /// An instance of the test's own on the shared Redis.
 pub async fn instance() -> Dueq {
-    Dueq::on(&shared().await.redis).args(PATIENT).start().await
+    let mut dueq = Dueq::on(&shared().await.redis).args(PATIENT).start().await;
+    dueq.shares = true;
+    dueq
 }
 
 /// A Redis and an instance of the test's own, and its client.

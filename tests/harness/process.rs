@@ -148,6 +148,15 @@ impl Process {
         }
     }
 
+    /// SIGTERM, and waits until it is gone, at most so long.
+    pub fn term(&mut self, limit: Duration) {
+        self.signal(Signal::TERM);
+        let end = Instant::now() + limit;
+        while self.ended().is_none() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// SIGKILL, and waits until it is gone.
     pub fn kill9(&mut self) {
         if self.ended().is_none() {
