@@ -102,7 +102,7 @@ impl MoveTask {
 enum Stop {
     /// Nothing is ready.
     Empty,
-    /// The topic is paused, or a target is full.
+    /// The topic is paused, a target is full, or what is ready is not granted now.
     Later,
     /// As SQS says it.
     Failed(String),
