@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::facts::ids;
+use crate::facts::{ids, killed};
 use crate::harness::*;
 use crate::partitions::{batch, lease_all, sorted, token};
 
@@ -111,6 +111,19 @@ async fn names_stand_in_the_way() {
         })
         .await;
     }
+}
+
+#[tokio::test]
+async fn dead_messages_without_a_name_are_no_hindrance() {
+    // Its log is looked at in the end.
+    let dueq = instance().await;
+    let client = dueq.client();
+    let topic = topic("grow");
+    client.new_topic(&topic, json!({})).await;
+    let plain = killed(&client, &topic, json!({"payload": 1})).await;
+    let own = killed(&client, &topic, json!({"payload": 2, "max_attempts": 2})).await;
+    grow(&client, &topic, 16).await;
+    assert_eq!(sorted(&ids(&client.listed(&topic, "state=dead").await)), sorted(&[plain, own]));
 }
 
 #[tokio::test]

@@ -339,10 +339,16 @@ impl Dueq {
     }
 }
 
-/// Does a line of the log say that dueq panicked, or that one of its scripts broke off in the middle?
+/// Does a line of the log say that dueq panicked, that one of its scripts broke off in the middle, or that an answer of Redis
+/// was not what the program expects?
 pub fn is_fault(line: &str) -> bool {
-    let signs = ["panicked at", "Wrong number of args calling Redis", ": attempt to "];
-    signs.iter().any(|sign| line.contains(sign))
+    const SIGNS: [&str; 4] = [
+        "panicked at",
+        "Wrong number of args calling Redis",
+        ": attempt to ",
+        "a reply of Redis cannot be read",
+    ];
+    SIGNS.iter().any(|sign| line.contains(sign))
 }
 
 impl Drop for Dueq {

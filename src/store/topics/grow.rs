@@ -138,7 +138,9 @@ impl Store {
                 return Err(Error::Internal);
             };
             let has_name = |extra: Value| {
-                let extra = Extra::parse(&String::from_utf8_lossy(&bytes(extra).ok()?));
+                // One that has nothing of its own, or was redriven meanwhile.
+                let Value::BulkString(extra) = extra else { return None };
+                let extra = Extra::parse(&String::from_utf8_lossy(&extra));
                 extra.key.or(extra.options.group)
             };
             names += extras.into_iter().filter_map(has_name).count() as i64;

@@ -160,7 +160,7 @@ impl Instance {
         let faults: Vec<&str> = log.lines().filter(|line| is_fault(line)).collect();
         if let Some(first) = faults.first() {
             found.push(format!(
-                "no panic, no broken script: {} in the log, the first: {first}",
+                "no panic, no broken script, no odd reply: {} in the log, the first: {first}",
                 faults.len()
             ));
         }
